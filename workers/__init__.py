@@ -7,35 +7,35 @@ If a worker dies, the next worker calls its deliveries again. Only the answer to
 User code never runs here. Each handler has processes of its own, which a worker starts, watches and kills: whatever a
 handler does to its process, it fails alone.
 
-    worker         the loops: beats, claims, renewals, and those of the things below
-    claim_planner  where in the deliveries the next claim looks (pure)
-    hand           what a worker has in hand, and when each lease was renewed
-    settler        what has ended, and is not settled yet
-    calls          tasks that are under way; a fault of ours in one ends the worker
-    attempts       what follows an attempt (pure)
+    worker          the loops: beats, claims, renewals, and those of the things below
+    claim_planner   where in the deliveries the next claim looks (pure)
+    hand            what a worker has in hand, and when each lease was renewed
+    settler         what has ended, and is not settled yet
+    calls           tasks that are under way; a fault of ours in one ends the worker
+    attempts        what follows an attempt (pure)
 
-    context        what those who keep deliveries until they are called ask of their worker, and tell it
-    handlers       all handlers of an app
-    handler        what is known of a handler: its limits and policy
-    line           the deliveries of one handler: waiting, being called, under suspicion
-    bucket         how many calls a second (pure)
-    seat           one process of a handler, and the calls in it
-    process        the Ray actor in which a handler runs
-    importing      what such a process does first, with `niceness`
-    threads        where plain functions are called
-    ended          how such a process ended, in a sentence (pure)
+    context         what those who keep deliveries until they are called ask of their worker, and tell it
+    handlers        all handlers of an app
+    handler         what is known of a handler: its limits and policy
+    handler_queue   the deliveries of one handler: waiting, being called, under suspicion
+    bucket          how many calls a second (pure)
+    seat            one process of a handler, and the calls in it
+    process         the Ray actor in which a handler runs
+    importing       what such a process does first, with `niceness`
+    threads         where plain functions are called
+    ended           how such a process ended, in a sentence (pure)
 
-    endpoints      all endpoints to which a worker has something to send
-    endpoint_line  the deliveries of one endpoint
-    budget         how many webhooks a worker takes in hand, and of which tenant (pure)
-    route          a stored endpoint, checked (pure)
-    breaker        how many deliveries an endpoint may have in flight now, after what it answered (pure)
+    endpoints       all endpoints to which a worker has something to send
+    endpoint_queue  the deliveries of one endpoint
+    budget          how many webhooks a worker takes in hand, and of which tenant (pure)
+    route           a stored endpoint, checked (pure)
+    breaker         how many deliveries an endpoint may have in flight now, after what it answered (pure)
 
-    runs           how runs of jobs are made
-    app            the user's modules, which `describe` imports in a process of its own
+    runs            how runs of jobs are made
+    app             the user's modules, which `describe` imports in a process of its own
 
-    actor          the Ray actor around the worker; `stepped` is the worker of a clock that a test moves, and `here` has
-                   its handlers in the test's own process
-    surroundings   clock, chance and network, which a test plays
-    stats          what is counted, `families` its metrics, `settings` its numbers
+    actor           the Ray actor around the worker; `stepped` is the worker of a clock that a test moves, and `here`
+                    has its handlers in the test's own process
+    surroundings    clock, chance and network, which a test plays
+    stats           what is counted, `families` its metrics, `settings` its numbers
 """

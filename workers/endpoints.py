@@ -15,7 +15,7 @@ from webhooks.endpoint import Endpoint, EndpointRules
 from webhooks.sender import Message, Sender, SenderSettings
 from workers.budget import Budget
 from workers.calls import Broken
-from workers.endpoint_line import EndpointLine, NotNow, Send
+from workers.endpoint_queue import EndpointQueue, NotNow, Send
 from workers.stats import WorkerStats
 
 NEW_BATCH = 100  # deliveries to new endpoints that one claim takes
@@ -34,7 +34,7 @@ class Room:
 
 
 class Endpoints:
-    """Keep a line for each endpoint to which something was sent lately, or whose breaker is open.
+    """Keep a queue for each endpoint to which something was sent lately, or whose breaker is open.
 
     `asked` is set when endpoints must be read: then `refresh` reads them.
     """
@@ -51,7 +51,7 @@ class Endpoints:
         broken: Broken,
         send: Send | None = None,
     ) -> None:
-        """Keep what a line needs; without `send`, a sender of its own is opened with the first delivery."""
+        """Keep what a queue needs; without `send`, a sender of its own is opened with the first delivery."""
         self.asked = asyncio.Event()
         self._rules = EndpointRules(http, networks)
         self._settle = settle
@@ -59,30 +59,30 @@ class Endpoints:
         self._stats = stats
         self._may_send = may_send
         self._broken = broken
-        self._lines: dict[Lane, EndpointLine] = {}
+        self._queues: dict[Lane, EndpointQueue] = {}
         self._send = send
         self._sender: Sender | None = None
 
     @property
     def breakers_open(self) -> int:
         """Count the breakers that are open."""
-        return sum(line.is_open for line in self._lines.values())
+        return sum(queue.is_open for queue in self._queues.values())
 
     def room(self) -> Room:
         """Say how many more deliveries are taken, so that no tenant has more in hand than its share."""
-        budget = Budget((lane.tenant_id, line.load) for lane, line in self._lines.items())
+        budget = Budget((lane.tenant_id, queue.load) for lane, queue in self._queues.items())
         places = {
-            lane.place: min(line.places, budget.places(lane.tenant_id, each_bytes=line.each_bytes))
-            for lane, line in self._lines.items()
+            lane.place: min(queue.places, budget.places(lane.tenant_id, each_bytes=queue.each_bytes))
+            for lane, queue in self._queues.items()
         }
         return Room(places, budget.new_places, most=min(sum(places.values()) + NEW_BATCH, budget.free))
 
     def add(self, lane: Lane, deliveries: Sequence[ClaimedDelivery]) -> None:
         """Take deliveries of one lane that were claimed."""
-        line = self._lines.get(lane)
-        if line is None:
-            line = self._lines[lane] = self._line(lane)
-        line.add(deliveries)
+        queue = self._queues.get(lane)
+        if queue is None:
+            queue = self._queues[lane] = self._queue(lane)
+        queue.add(deliveries)
 
     async def refresh(self, session: Session) -> None:
         """Read what must be read, forget what is idle, and disable what answered that it wants no more.
@@ -94,23 +94,23 @@ class Endpoints:
                  StatementRefused  one can't be disabled; all others are done
         """
         self.asked.clear()
-        stale = [line for line in self._lines.values() if line.is_stale]
+        stale = [queue for queue in self._queues.values() if queue.is_stale]
         if stale:
-            found = await find_endpoints(session, [line.key for line in stale])
-            for line in stale:
-                line.learn(found.get(line.key))
-        for lane in [lane for lane, line in self._lines.items() if line.is_idle]:
-            del self._lines[lane]
+            found = await find_endpoints(session, [queue.key for queue in stale])
+            for queue in stale:
+                queue.learn(found.get(queue.key))
+        for lane in [lane for lane, queue in self._queues.items() if queue.is_idle]:
+            del self._queues[lane]
         await self._disable_gone(session)
 
     async def _disable_gone(self, session: Session) -> None:
         failure: StoreUnavailable | StatementRefused | None = None
-        for line in list(self._lines.values()):
-            if (gone := line.gone) is None:
+        for queue in list(self._queues.values()):
+            if (gone := queue.gone) is None:
                 continue
             try:
-                if await disable_gone_endpoint(session, line.key, url=gone.url, why=gone.answer):
-                    line.forget()
+                if await disable_gone_endpoint(session, queue.key, url=gone.url, why=gone.answer):
+                    queue.forget()
                     self.asked.set()  # what waits for it is to be read again
             except (StoreUnavailable, StatementRefused) as error:
                 failure = failure or error
@@ -119,20 +119,20 @@ class Endpoints:
 
     def drop(self, lost: Collection[Claim]) -> None:
         """Forget what waits and is another worker's now."""
-        for line in self._lines.values():
-            line.drop(lost)
+        for queue in self._queues.values():
+            queue.drop(lost)
 
     def stop(self) -> set[asyncio.Task[None]]:
         """Send nothing more; return what is on the way."""
-        return {task for line in self._lines.values() for task in line.stop()}
+        return {task for queue in self._queues.values() for task in queue.stop()}
 
     def give_back(self) -> list[Settlement]:
         """Give up what waits: attempts that did not take place."""
-        return [settlement for line in self._lines.values() for settlement in line.give_back()]
+        return [settlement for queue in self._queues.values() for settlement in queue.give_back()]
 
     async def close(self) -> None:
         """Break off what is being sent, and close all connections."""
-        await asyncio.gather(*(line.close() for line in self._lines.values()))
+        await asyncio.gather(*(queue.close() for queue in self._queues.values()))
         if self._sender is not None:
             await self._sender.close()
 
@@ -147,15 +147,15 @@ class Endpoints:
                 raise NotNow
             return write()
 
-        assert self._send is not None, "there is a sender before there is a line"
+        assert self._send is not None, "there is a sender before there is a queue"
         return await self._send(endpoint, write_if_may, tenant_id=tenant_id)
 
-    def _line(self, lane: Lane) -> EndpointLine:
+    def _queue(self, lane: Lane) -> EndpointQueue:
         if self._send is None:
             self._sender = Sender(SenderSettings(), networks=self._rules.networks)
             self._send = self._sender.send_in_turn
         key = EndpointName(lane.tenant_id, lane.target.removeprefix(WEBHOOK))
-        return EndpointLine(
+        return EndpointQueue(
             key,
             self._rules,
             send=self._send_if_may,

@@ -1,4 +1,4 @@
-"""The deliveries of handlers in one worker: one line for each handler."""
+"""The deliveries of handlers in one worker: one queue for each handler."""
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
@@ -8,7 +8,7 @@ from sql.deliveries.settle import Settlement
 from workers.calls import Calls
 from workers.context import WorkerContext
 from workers.handler import HandlerSpec
-from workers.line import Line
+from workers.handler_queue import HandlerQueue
 from workers.process import HandlerProcess
 
 
@@ -22,48 +22,48 @@ class Handlers:
         *,
         start: Callable[[HandlerSpec], HandlerProcess],
     ) -> None:
-        self._lines = {spec.target: Line(spec, context, start=start) for spec in specs}
+        self._queues = {spec.target: HandlerQueue(spec, context, start=start) for spec in specs}
         self._running = Calls(context.broken)
 
     def __contains__(self, target: str) -> bool:
         """Say whether a target is one of the handlers."""
-        return target in self._lines
+        return target in self._queues
 
     def __len__(self) -> int:
         """Count the deliveries in hand."""
-        return sum(map(len, self._lines.values()))
+        return sum(map(len, self._queues.values()))
 
     @property
     def places(self) -> dict[str, int]:
         """Return how many more deliveries each handler takes, as a scan asks for it."""
-        return {target: line.places for target, line in self._lines.items()}
+        return {target: queue.places for target, queue in self._queues.items()}
 
     def waits_for_process(self, target: str) -> bool:
         """Say whether a target is a handler without a process, which takes nothing for that reason alone."""
-        line = self._lines.get(target)
-        return line is not None and not line.is_up
+        queue = self._queues.get(target)
+        return queue is not None and not queue.is_up
 
     def begin(self) -> None:
         """Begin to call what waits."""
-        for line in self._lines.values():
-            self._running.begin(line.run())
+        for queue in self._queues.values():
+            self._running.begin(queue.run())
 
     def add(self, target: str, deliveries: Sequence[ClaimedDelivery]) -> None:
         """Take deliveries of one handler that were claimed."""
-        self._lines[target].add(deliveries)
+        self._queues[target].add(deliveries)
 
     def drop(self, lost: Collection[Claim]) -> None:
         """Forget what waits and is another worker's now."""
-        for line in self._lines.values():
-            line.drop(lost)
+        for queue in self._queues.values():
+            queue.drop(lost)
 
     def stop(self) -> set[asyncio.Task[None]]:
         """Begin no more calls; return those that are under way."""
-        return {call for line in self._lines.values() for call in line.stop()}
+        return {call for queue in self._queues.values() for call in queue.stop()}
 
     def give_back(self) -> list[Settlement]:
         """Give up what waits: attempts that did not take place."""
-        return [settlement for line in self._lines.values() for settlement in line.give_back()]
+        return [settlement for queue in self._queues.values() for settlement in queue.give_back()]
 
     async def close(self) -> None:
         """Break off what is being called, and end the processes."""

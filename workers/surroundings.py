@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from keepers.clock import PostgresClock
 from workers.attempts import Jitter
-from workers.endpoint_line import Send
+from workers.endpoint_queue import Send
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ Shards and clusters:
 Workers:
     deliveries       declare handlers, make deliveries, and claim and settle them by hand
     handlers         handlers' processes that a test plays
-    lines            the deliveries of one handler, with such processes
+    handler_queues   the deliveries of one handler, with such processes
     working          one worker in the test's own process
     worker_process   one worker in a process of its own
     handler_process  one handler's process, without Ray

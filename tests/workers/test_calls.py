@@ -15,7 +15,7 @@ from tests.support.factories import BOUND_S, HolderClient, value
 from tests.support.handlers import Processes, spec_of
 from tests.support.waiting import eventually
 from tests.support.working import assigned, ended, worker_of, working
-from workers import line
+from workers import handler_queue
 from workers.calls import Calls
 from workers.seat import Called, Seat
 
@@ -62,7 +62,7 @@ async def test_a_worker_that_cannot_tell_what_became_of_a_call_ends_and_another_
 ) -> None:
     await deliver(shard)
     worker = worker_of(dsn, Processes())
-    with mock.patch.object(line, "settlement_of", side_effect=ZeroDivisionError("ours")):
+    with mock.patch.object(handler_queue, "settlement_of", side_effect=ZeroDivisionError("ours")):
         run = asyncio.create_task(worker.run())
         await eventually(lambda: assigned(dsn, worker.holder))
         with pytest.raises(ZeroDivisionError, match="ours"):

@@ -22,7 +22,7 @@ from webhooks.endpoint import Endpoint
 from webhooks.sender import Message
 from workers import budget
 from workers.budget import NEW_PLACES, Load
-from workers.endpoint_line import GoneAt, Send
+from workers.endpoint_queue import GoneAt, Send
 from workers.endpoints import Endpoints
 from workers.stats import WorkerStats
 
@@ -134,7 +134,7 @@ async def test_one_that_can_not_be_disabled_keeps_no_other_from_being_read_or_di
     for lane in (*gone, OTHER):
         endpoints.add(lane, [delivery(1, target=lane.target, tenant_id=lane.tenant_id)] if lane == OTHER else [])
     for lane in gone:
-        endpoints._lines[lane].gone = GoneAt("https://example.com/", "answered 410 Gone")
+        endpoints._queues[lane].gone = GoneAt("https://example.com/", "answered 410 Gone")
     session = Rows(ROW, failing=error)
 
     with pytest.raises(type(error), match=str(error)):
@@ -142,7 +142,7 @@ async def test_one_that_can_not_be_disabled_keeps_no_other_from_being_read_or_di
 
     assert [it.delivery.target for it in settled] == [OTHER.target]
     assert session.disabled == ["bad", "gone"]
-    assert [endpoints._lines[lane].gone is None for lane in gone] == [False, True]
+    assert [endpoints._queues[lane].gone is None for lane in gone] == [False, True]
     await endpoints.refresh(cast("Session", session))
     assert session.disabled == ["bad", "gone", "bad"]
 
@@ -225,9 +225,9 @@ async def test_what_left_the_hand_in_any_way_takes_no_room(endpoints: Endpoints,
     assert (in_hand(endpoints), len(settled)) == (0, 1)
     endpoints.add(BAD, [third])
     assert (in_hand(endpoints), len(endpoints.give_back())) == (1, 1)
-    assert [line.load for line in endpoints._lines.values()] == [Load(), Load()]
+    assert [queue.load for queue in endpoints._queues.values()] == [Load(), Load()]
 
 
 def in_hand(endpoints: Endpoints) -> int:
     """Count what the endpoints have in hand."""
-    return sum(line.load.deliveries for line in endpoints._lines.values())
+    return sum(queue.load.deliveries for queue in endpoints._queues.values())

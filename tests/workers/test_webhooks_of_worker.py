@@ -23,7 +23,7 @@ from tests.support.receivers import SECRET, Receiver, answering, hanging, receiv
 from tests.support.roles import as_role
 from tests.support.waiting import eventually
 from tests.support.working import QUICK, ended, working
-from workers.endpoint_line import FRESH_S
+from workers.endpoint_queue import FRESH_S
 from workers.settings import WorkerSettings
 
 SETTINGS = WorkerSettings(**QUICK.model_dump() | {"webhook_http": True, "webhook_allow": "127.0.0.0/8"})

@@ -11,11 +11,10 @@ import pytest
 from shardclock import Completed, Failed, Outcome
 from sql.deliveries.claim import ClaimedDelivery
 from sql.deliveries.settle import Ending
+from tests.support.handler_queues import dies_of, hangs_on, running
 from tests.support.handlers import NOON, Processes, delivery, spec_of
-from tests.support.lines import dies_of, hangs_on, running
 from tests.support.waiting import eventually
-from workers import line as lines
-from workers import seat
+from workers import handler_queue, seat
 from workers.seat import CHUNK_MAX, next_chunk
 
 
@@ -39,7 +38,7 @@ def test_a_chunk_doubles_while_it_is_called_in_less_than_20_ms(
 async def test_a_fast_handler_gets_ever_more_with_one_message() -> None:
     processes = Processes()
     async with running(spec_of(is_async=False), processes) as it:
-        it.line.add([delivery(key) for key in range(200)])
+        it.queue.add([delivery(key) for key in range(200)])
         await eventually(lambda: len(it.settled) == 200)
 
     sizes = [len(chunk) for chunk in processes.chunks]
@@ -47,13 +46,13 @@ async def test_a_fast_handler_gets_ever_more_with_one_message() -> None:
     assert max(sizes) >= 32
     assert len(sizes) < 20
     assert [key for chunk in processes.chunks for key in chunk] == list(range(200)), "in order, each once"
-    assert processes.started[0].killed, "the process ends with the line"
+    assert processes.started[0].killed, "the process ends with the queue"
 
 
 async def test_a_batch_handler_gets_its_batch() -> None:
     processes = Processes()
     async with running(spec_of(batch=50), processes) as it:
-        it.line.add([delivery(key) for key in range(120)])
+        it.queue.add([delivery(key) for key in range(120)])
         await eventually(lambda: len(it.settled) == 120)
 
     assert sorted(len(chunk) for chunk in processes.chunks) == [20, 50, 50]
@@ -63,7 +62,7 @@ async def test_a_batch_handler_gets_its_batch() -> None:
 async def test_one_that_kills_its_process_fails_alone(is_async: bool) -> None:
     processes = Processes(dies_of(150))
     async with running(spec_of(is_async=is_async, concurrency=300 if is_async else None), processes) as it:
-        it.line.add([delivery(key) for key in range(200)])
+        it.queue.add([delivery(key) for key in range(200)])
         await eventually(lambda: len(it.settled) == 200)
 
     assert {key for key, ending in it.ends().items() if ending is not Ending.DELIVERED} == {150}
@@ -76,7 +75,7 @@ async def test_one_that_hangs_is_ended_with_its_process_and_fails_alone(monkeypa
     monkeypatch.setattr(seat, "GRACE_S", 0.01)
     processes = Processes(hangs_on(7))
     async with running(spec_of(is_async=False, timeout_s=0.05), processes) as it:
-        it.line.add([delivery(key) for key in range(20)])
+        it.queue.add([delivery(key) for key in range(20)])
         await eventually(lambda: len(it.settled) == 20)
 
     assert {key for key, ending in it.ends().items() if ending is not Ending.DELIVERED} == {7}
@@ -93,15 +92,15 @@ async def test_a_process_in_which_calls_wait_for_their_turn_is_left_alone_while_
     monkeypatch.setattr(seat, "GRACE_S", 0.05)
     processes = Processes(gate=asyncio.Event())
     async with running(spec_of(concurrency=2, timeout_s=0.3), processes) as it:
-        it.line.add([delivery(0)])
+        it.queue.add([delivery(0)])
         await eventually(lambda: bool(processes.chunks))
         assert processes.gate is not None
         processes.gate.set()
         await eventually(lambda: len(it.settled) == 1)
-        the_seat = it.line._seats[0]
+        the_seat = it.queue._seats[0]
         the_seat.chunk = 10
         processes.gate.clear()
-        it.line.add([delivery(key) for key in range(1, 11)])
+        it.queue.add([delivery(key) for key in range(1, 11)])
         await eventually(lambda: len(processes.chunks) == 2)
         began_s = time.monotonic()
         await eventually(lambda: time.monotonic() > began_s + 0.45)  # its timeout and more
@@ -120,8 +119,8 @@ async def test_an_async_handler_that_blocks_its_process_is_ended_after_one_timeo
     processes = Processes(hangs_on(7))
     processes.answers = answers
     async with running(spec_of(concurrency=2, timeout_s=0.05), processes) as it:
-        it.line._seats[0].chunk = 10
-        it.line.add([delivery(key) for key in range(10)])
+        it.queue._seats[0].chunk = 10
+        it.queue.add([delivery(key) for key in range(10)])
         await eventually(lambda: len(it.settled) == 10)
 
     assert {key for key, ending in it.ends().items() if ending is not Ending.DELIVERED} == {7}
@@ -137,8 +136,8 @@ async def test_whatever_a_process_raises_keeps_no_delivery_in_hand() -> None:
 
     processes = Processes(play)
     async with running(spec_of(concurrency=10), processes) as it:
-        it.line._seats[0].chunk = 10
-        it.line.add([delivery(key) for key in range(10)])
+        it.queue._seats[0].chunk = 10
+        it.queue.add([delivery(key) for key in range(10)])
         await eventually(lambda: len(it.settled) == 10)
 
     assert {one.delivery.timer_key: one.reason for one in it.settled if one.fails} == {
@@ -151,8 +150,8 @@ async def test_whatever_a_process_raises_keeps_no_delivery_in_hand() -> None:
 async def test_what_a_handler_that_became_slow_has_not_begun_is_called_next() -> None:
     processes = Processes(slow_after=3)
     async with running(spec_of(is_async=False), processes) as it:
-        it.line._seats[0].chunk = 8
-        it.line.add([delivery(key) for key in range(8)])
+        it.queue._seats[0].chunk = 8
+        it.queue.add([delivery(key) for key in range(8)])
         await eventually(lambda: len(it.settled) == 8)
 
     assert [key for chunk in processes.chunks for key in chunk] == list(range(8)), "in order, each once"
@@ -163,17 +162,17 @@ async def test_what_another_worker_has_now_is_not_called() -> None:
     processes = Processes(gate=asyncio.Event())
     async with running(spec_of(is_async=False), processes) as it:
         mine, renewed_too_late, lost = (delivery(key, claims=3) for key in range(3))
-        it.line.add([mine])
+        it.queue.add([mine])
         await eventually(lambda: processes.chunks == [[0]])
-        it.line.add([renewed_too_late, lost])
+        it.queue.add([renewed_too_late, lost])
         it.lost.add(renewed_too_late.claim)
 
-        it.line.drop({lost.claim})
+        it.queue.drop({lost.claim})
 
-        assert len(it.line) == 2
+        assert len(it.queue) == 2
         assert processes.gate is not None
         processes.gate.set()
-        await eventually(lambda: len(it.line) == 0)
+        await eventually(lambda: len(it.queue) == 0)
     assert processes.chunks == [[0]]
     assert it.ends() == {0: Ending.DELIVERED}
 
@@ -181,13 +180,13 @@ async def test_what_another_worker_has_now_is_not_called() -> None:
 async def test_a_batch_is_called_while_the_last_one_is_settled() -> None:
     processes = Processes(gate=asyncio.Event())
     async with running(spec_of(batch=50), processes) as it:
-        it.line.add([delivery(0)])
+        it.queue.add([delivery(0)])
         await eventually(lambda: len(processes.chunks) == 1)
         assert processes.gate is not None
         processes.gate.set()
         await eventually(lambda: len(it.settled) == 1)
         processes.gate.clear()
-        it.line.add([delivery(key) for key in range(1, 151)])
+        it.queue.add([delivery(key) for key in range(1, 151)])
         await eventually(lambda: len(processes.chunks) == 3)
 
         assert [len(chunk) for chunk in processes.chunks] == [1, 50, 50], "two at a time"
@@ -198,30 +197,30 @@ async def test_a_batch_is_called_while_the_last_one_is_settled() -> None:
 async def test_it_asks_for_more_when_half_of_its_places_are_free() -> None:
     processes = Processes(gate=asyncio.Event())
     async with running(spec_of(concurrency=10), processes) as it:
-        most = it.line.places
-        it.line.add([delivery(key) for key in range(most // 2 + 1)])
-        assert it.line.places == 0
-        assert most == 10 * (1 + lines.QUEUED_CHUNKS)
+        most = it.queue.places
+        it.queue.add([delivery(key) for key in range(most // 2 + 1)])
+        assert it.queue.places == 0
+        assert most == 10 * (1 + handler_queue.QUEUED_CHUNKS)
         assert processes.gate is not None
         processes.gate.set()
-        await eventually(lambda: it.line.places > 0)
+        await eventually(lambda: it.queue.places > 0)
         await eventually(lambda: len(it.settled) == most // 2 + 1)
 
 
 async def test_of_large_payloads_it_asks_for_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "PAYLOADS_BYTES_MAX", 10_000)
+    monkeypatch.setattr(handler_queue, "PAYLOADS_BYTES_MAX", 10_000)
     async with running(spec_of(concurrency=10), Processes()) as it:
-        most = it.line.places
-        it.line.add([delivery(1, payload='"' + "x" * 998 + '"'), delivery(2)])
+        most = it.queue.places
+        it.queue.add([delivery(1, payload='"' + "x" * 998 + '"'), delivery(2)])
         await eventually(lambda: len(it.settled) == 2)
 
-        assert (most, it.line.places) == (10 * (1 + lines.QUEUED_CHUNKS), 20)
+        assert (most, it.queue.places) == (10 * (1 + handler_queue.QUEUED_CHUNKS), 20)
 
 
 async def test_those_beside_a_deadly_one_are_not_blamed_even_if_it_dies_again_and_again() -> None:
     processes = Processes(dies_of(1, 2, 3))
     async with running(spec_of(concurrency=10), processes) as it:
-        it.line.add([delivery(key) for key in range(10)])
+        it.queue.add([delivery(key) for key in range(10)])
         await eventually(lambda: len(it.settled) == 10)
 
     assert {key for key, ending in it.ends().items() if ending is None} == {1, 2, 3}
@@ -230,11 +229,11 @@ async def test_those_beside_a_deadly_one_are_not_blamed_even_if_it_dies_again_an
 async def test_a_plain_handler_has_a_process_for_each_call_at_a_time() -> None:
     processes = Processes(gate=asyncio.Event())
     async with running(spec_of(is_async=False, concurrency=3), processes) as it:
-        it.line.add([delivery(key) for key in range(5)])
+        it.queue.add([delivery(key) for key in range(5)])
         await eventually(lambda: len(processes.chunks) == 3)
 
         assert sorted(processes.chunks) == [[0], [1], [2]]
-        assert len(it.line) == 5
+        assert len(it.queue) == 5
         assert processes.gate is not None
         processes.gate.set()
         await eventually(lambda: len(it.settled) == 5)
@@ -243,21 +242,21 @@ async def test_a_plain_handler_has_a_process_for_each_call_at_a_time() -> None:
 async def test_an_async_handler_is_called_side_by_side_up_to_its_limit() -> None:
     processes = Processes(gate=asyncio.Event())
     async with running(spec_of(concurrency=4), processes) as it:
-        it.line.add([delivery(0)])
+        it.queue.add([delivery(0)])
         await eventually(lambda: len(processes.chunks) == 1)
-        it.line.add([delivery(key) for key in range(1, 10)])
+        it.queue.add([delivery(key) for key in range(1, 10)])
         await eventually(lambda: len(processes.chunks) == 4)
 
-        assert len(it.line) == 10
-        assert it.line.places <= 4 * (1 + lines.QUEUED_CHUNKS)
+        assert len(it.queue) == 10
+        assert it.queue.places <= 4 * (1 + handler_queue.QUEUED_CHUNKS)
 
 
 async def test_a_handler_is_called_no_more_often_than_its_rate() -> None:
     processes = Processes()
     began_s = time.monotonic()
     async with running(spec_of(rate_per_s=40.0), processes) as it:
-        assert it.line.places == 41, "no more than a second's worth waits in memory"
-        it.line.add([delivery(key) for key in range(9)])
+        assert it.queue.places == 41, "no more than a second's worth waits in memory"
+        it.queue.add([delivery(key) for key in range(9)])
         await eventually(lambda: len(it.settled) == 9)
 
     # The first is called at once, and the eight after it one by one.
@@ -268,8 +267,8 @@ async def test_a_rate_counts_calls_so_a_batch_stays_whole() -> None:
     processes = Processes()
     began_s = time.monotonic()
     async with running(spec_of(batch=50, rate_per_s=20.0, concurrency=20), processes) as it:
-        assert it.line.places == 50 * 21, "no more than a second's worth waits in memory"
-        it.line.add([delivery(key) for key in range(270)])
+        assert it.queue.places == 50 * 21, "no more than a second's worth waits in memory"
+        it.queue.add([delivery(key) for key in range(270)])
         await eventually(lambda: len(it.settled) == 270)
 
     assert [len(chunk) for chunk in processes.chunks] == [50, 50, 50, 50, 50, 20]
@@ -279,7 +278,7 @@ async def test_a_rate_counts_calls_so_a_batch_stays_whole() -> None:
 async def test_what_expired_is_not_called() -> None:
     processes = Processes()
     async with running(spec_of(expires_after_s=10.0), processes) as it:
-        it.line.add([delivery(1, due_date=NOON - timedelta(seconds=30)), delivery(2)])
+        it.queue.add([delivery(1, due_date=NOON - timedelta(seconds=30)), delivery(2)])
         await eventually(lambda: len(it.settled) == 2)
 
     assert it.ends() == {1: Ending.DISCARDED, 2: Ending.DELIVERED}
@@ -289,7 +288,7 @@ async def test_what_expired_is_not_called() -> None:
 async def test_a_handler_s_own_failure_leaves_its_process_alive() -> None:
     processes = Processes(lambda it: Failed("ValueError: no") if it.timer_key == 1 else Completed())
     async with running(spec_of(), processes) as it:
-        it.line.add([delivery(key) for key in range(3)])
+        it.queue.add([delivery(key) for key in range(3)])
         await eventually(lambda: len(it.settled) == 3)
         assert len(processes.started) == 1
 
@@ -300,9 +299,9 @@ async def test_each_delivery_s_first_call_is_counted_once_with_its_lag() -> None
     # Two of them are called again, alone, after their process has died; one has been tried before.
     processes = Processes(dies_of(1))
     async with running(spec_of(is_async=True, concurrency=10), processes) as it:
-        it.line.add([delivery(0)])
+        it.queue.add([delivery(0)])
         await eventually(lambda: len(it.settled) == 1)
-        it.line.add([delivery(1), delivery(2), delivery(3, failed_attempts=2)])
+        it.queue.add([delivery(1), delivery(2), delivery(3, failed_attempts=2)])
         await eventually(lambda: len(it.settled) == 4)
 
     lags = it.stats.lags["handler"]

@@ -11,8 +11,8 @@ from sql.backoff import Backoff
 from sql.deliveries.settle import Ending
 from tests.support.deliveries import deliver
 from tests.support.factories import HolderClient, value
+from tests.support.handler_queues import dies_of, running
 from tests.support.handlers import NOON, Processes, delivery, spec_of
-from tests.support.lines import dies_of, running
 from tests.support.waiting import eventually
 from tests.support.working import ended, working
 from workers import seat as seats
@@ -22,13 +22,13 @@ async def test_until_its_process_is_up_it_has_nothing_in_hand() -> None:
     # Given a worker that dies meanwhile: what it has in hand would have lost one of its twenty claims without a call.
     processes = Processes(gate=asyncio.Event())
     async with running(spec_of(), processes, up=False) as it:
-        assert it.line.places == 1
-        it.line.add([delivery(1), delivery(2)])
+        assert it.queue.places == 1
+        it.queue.add([delivery(1), delivery(2)])
 
-        assert (len(it.line), it.line.places) == (0, 0)
+        assert (len(it.queue), it.queue.places) == (0, 0)
         assert it.ends() == {1: None, 2: None}
         assert not any(one.fails for one in it.settled)
-        await eventually(lambda: it.line.places > 1)
+        await eventually(lambda: it.queue.places > 1)
         assert [one.timer_key for one in it.claim_again] == [1, 2], "they are claimed as soon as it is up"
     assert len(processes.started) == 1
     assert processes.chunks == []
@@ -41,12 +41,12 @@ async def test_a_process_that_does_not_start_fails_no_attempt_and_takes_one_at_a
     monkeypatch.setattr(seats, "RESTART", Backoff(0.05, 0.05))
     processes = Processes(comes_up=False)
     async with running(spec_of(), processes, up=False) as it:
-        it.line.add([delivery(1)])
+        it.queue.add([delivery(1)])
         await eventually(lambda: bool(processes.started) and processes.started[0].killed)
-        assert it.line.places == 0, "it pauses"
+        assert it.queue.places == 0, "it pauses"
 
-        await eventually(lambda: it.line.places == 1)
-        it.line.add([delivery(1)])
+        await eventually(lambda: it.queue.places == 1)
+        it.queue.add([delivery(1)])
         await eventually(lambda: it.stats.failed_starts["order.expired"] == 2)
         assert [(one.ending, one.fails) for one in it.settled] == [(None, False)] * 2
         assert sum(it.stats.lags["handler"].counts) == 0, "none was called"
@@ -55,7 +55,7 @@ async def test_a_process_that_does_not_start_fails_no_attempt_and_takes_one_at_a
 async def test_what_is_too_old_ends_though_its_handler_does_not_start() -> None:
     processes = Processes(comes_up=False)
     async with running(spec_of(give_up_after_s=10.0, max_attempts=1), processes, up=False) as it:
-        it.line.add([delivery(1, fired_at=NOON - timedelta(seconds=30))])
+        it.queue.add([delivery(1, fired_at=NOON - timedelta(seconds=30))])
 
         assert it.ends() == {1: Ending.DEAD}
 
@@ -66,15 +66,15 @@ async def test_what_a_process_leaves_in_hand_is_given_back_if_no_other_starts(mo
     async with running(spec_of(rate_per_s=0.01), processes) as it:
         processes.comes_up = False
         processes.started[0].die()
-        it.line.add([delivery(1), delivery(2)])  # claimed before that was known
+        it.queue.add([delivery(1), delivery(2)])  # claimed before that was known
         await eventually(lambda: it.ends() == {1: None, 2: None})
-        assert len(it.line) == 0
+        assert len(it.queue) == 0
 
         processes.comes_up = True
-        await eventually(lambda: it.line.places == 1)
-        it.line.add([delivery(1)])
-        await eventually(lambda: it.line.is_up)
-        it.line.add([delivery(1)])
+        await eventually(lambda: it.queue.places == 1)
+        it.queue.add([delivery(1)])
+        await eventually(lambda: it.queue.is_up)
+        it.queue.add([delivery(1)])
         await eventually(lambda: it.ends()[1] is Ending.DELIVERED)  # no call began before, so it need not wait 100 s
 
 
@@ -82,15 +82,15 @@ async def test_a_seat_that_does_not_start_keeps_no_other_from_being_called() -> 
     # Given a plain handler with two processes, of which one has died and can't start again
     processes = Processes()
     async with running(spec_of(is_async=False, concurrency=2), processes) as it:
-        it.line.add([delivery(key) for key in range(4)])
+        it.queue.add([delivery(key) for key in range(4)])
         await eventually(lambda: len(processes.started) == 2 and len(it.settled) == 4)
         processes.comes_up = False
         processes.started[0].die()
         await eventually(lambda: processes.started[0].killed)
 
         for first in range(4, 40, 6):
-            it.line.add([delivery(key) for key in range(first, first + 6)])
-            await eventually(lambda: len(it.line) == 0)
+            it.queue.add([delivery(key) for key in range(first, first + 6)])
+            await eventually(lambda: len(it.queue) == 0)
 
     assert set(it.ends().values()) == {Ending.DELIVERED}
     assert len(it.settled) == 40, "nothing was given back"
@@ -101,7 +101,7 @@ async def test_further_processes_start_beside_the_calls_of_the_first(monkeypatch
     processes = Processes(gate=asyncio.Event())
     async with running(spec_of(is_async=False, concurrency=4), processes) as it:
         processes.comes_up = False  # but for the first
-        it.line.add([delivery(key) for key in range(3)])
+        it.queue.add([delivery(key) for key in range(3)])
         await eventually(lambda: it.stats.failed_starts["order.expired"] == 2)
 
         assert processes.chunks == [[0]]
@@ -114,7 +114,7 @@ async def test_further_processes_start_beside_the_calls_of_the_first(monkeypatch
 async def test_what_waits_for_its_rate_starts_no_further_process() -> None:
     processes = Processes()
     async with running(spec_of(is_async=False, concurrency=4, rate_per_s=40.0), processes) as it:
-        it.line.add([delivery(key) for key in range(4)])
+        it.queue.add([delivery(key) for key in range(4)])
         await eventually(lambda: len(it.settled) == 4)
 
     assert len(processes.started) == 1
@@ -124,10 +124,10 @@ async def test_of_a_suspect_that_is_given_back_nobody_knows_the_end(monkeypatch:
     # Given two in a process that dies, and no other that starts
     processes = Processes(dies_of(1))
     async with running(spec_of(concurrency=10), processes) as it:
-        it.line.add([delivery(0)])
+        it.queue.add([delivery(0)])
         await eventually(lambda: len(it.settled) == 1)
         processes.comes_up = False
-        it.line.add([delivery(1), delivery(2)])
+        it.queue.add([delivery(1), delivery(2)])
         await eventually(lambda: len(it.settled) == 3)
 
     # Then their claims count: they may be what it died of

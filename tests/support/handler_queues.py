@@ -1,4 +1,4 @@
-"""One line of a handler's deliveries that runs, with processes that a test plays."""
+"""The queue of one handler's deliveries, which runs, with processes that a test plays."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tests.support.handlers import NOON, Died, FakeProcess, Hangs, delivery
 from tests.support.waiting import eventually
 from workers.context import WorkerContext
 from workers.handler import HandlerSpec
-from workers.line import Line
+from workers.handler_queue import HandlerQueue
 from workers.stats import WorkerStats
 
 
 class Running:
-    """One line that runs, and what it has settled."""
+    """A queue that runs, and what it has settled."""
 
     def __init__(self, spec: HandlerSpec, start: Callable[[HandlerSpec], FakeProcess]) -> None:
         self.settled: list[Settlement] = []
@@ -39,7 +39,7 @@ class Running:
             broken=self.broken.append,
             jitter=random.uniform,
         )
-        self.line = Line(spec, context, start=start)
+        self.queue = HandlerQueue(spec, context, start=start)
 
     def ends(self) -> dict[int, Ending | None]:
         """Say how each delivery ended."""
@@ -50,13 +50,13 @@ class Running:
 async def running(
     spec: HandlerSpec, start: Callable[[HandlerSpec], FakeProcess], *, up: bool = True
 ) -> AsyncIterator[Running]:
-    """Run a line, whose process is up."""
+    """Run a queue, whose process is up."""
     it = Running(spec, start)
-    task = asyncio.create_task(it.line.run())
+    task = asyncio.create_task(it.queue.run())
     try:
         if up:
-            it.line.add([delivery(-1)])
-            await eventually(lambda: it.line.is_up)
+            it.queue.add([delivery(-1)])
+            await eventually(lambda: it.queue.is_up)
             it.settled.clear()
         yield it
     finally:

@@ -52,7 +52,7 @@ class NotNow(Exception):
     """Break off an attempt whose turn has come when nothing may be sent: it did not take place."""
 
 
-class EndpointLine:
+class EndpointQueue:
     """Send the deliveries of one endpoint, as many at a time as its breaker allows.
 
     `ask` is called when the endpoint must be read, which `learn` answers.

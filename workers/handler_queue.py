@@ -29,7 +29,7 @@ PAYLOADS_BYTES_MAX = 32 * 2**20  # of these, if they are like those of the last 
 GIVEN_BACK_MAX = 100  # that are claimed again as soon as a process is up; a search finds the others
 
 
-class Line:
+class HandlerQueue:
     """Call one handler for its deliveries, in as many processes as it may have."""
 
     def __init__(
@@ -189,6 +189,9 @@ class Line:
         if not (allowed := self._bucket.room(now_s)):
             self._wake_in(self._bucket.next_at_s(now_s) - now_s)
             return False
+        return self._begin_next(allowed)
+
+    def _begin_next(self, allowed: float) -> bool:
         if (seat := self._seat_for_next()) is None:
             return False
         if self._suspects:

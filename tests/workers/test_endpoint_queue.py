@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-import workers.endpoint_line
+import workers.endpoint_queue
 from sql.deliveries.settle import Ending, Settlement
 from sql.endpoints.endpoints import EndpointName, StoredEndpoint
 from tests.support.handlers import NOON, delivery
@@ -24,7 +24,7 @@ from webhooks.answers import Answer, Delivered, Fault, Gone, Retry
 from webhooks.endpoint import Endpoint, EndpointRules
 from webhooks.policy import policy_of
 from webhooks.sender import Message
-from workers.endpoint_line import EndpointLine, NotNow, message_of, settlement_after
+from workers.endpoint_queue import EndpointQueue, NotNow, message_of, settlement_after
 from workers.stats import WorkerStats
 
 KEY = EndpointName("default", "billing")
@@ -58,7 +58,7 @@ class Sent:
 
 @dataclass
 class Bench:
-    """A line, and what came out of it."""
+    """A queue, and what came out of it."""
 
     sent: Sent
     stored: StoredEndpoint | None = STORED
@@ -69,7 +69,7 @@ class Bench:
 
     def __post_init__(self) -> None:
         self.broken: list[BaseException] = []
-        self.line = EndpointLine(
+        self.queue = EndpointQueue(
             KEY,
             EndpointRules(),
             send=self.sent,
@@ -89,38 +89,38 @@ class Bench:
 
     def _learn(self) -> None:
         self.asked += 1
-        asyncio.get_running_loop().call_soon(lambda: self.line.learn(self.stored))
+        asyncio.get_running_loop().call_soon(lambda: self.queue.learn(self.stored))
 
 
 @asynccontextmanager
 async def bench(sent: Sent, stored: StoredEndpoint | None = STORED) -> AsyncIterator[Bench]:
-    """Set up a line, and close it."""
+    """Set up a queue, and close it."""
     one = Bench(sent, stored)
     try:
         yield one
     finally:
-        await one.line.close()
+        await one.queue.close()
         assert one.broken == []
 
 
 async def test_what_may_not_be_sent_when_its_turn_comes_is_given_back() -> None:
     sent = Sent(turn=asyncio.Event(), is_held=True)
     async with bench(sent) as it:
-        it.line.add([delivery(7)])
+        it.queue.add([delivery(7)])
         await eventually(lambda: it.asked == 1)
         sent.turn.set()  # type: ignore[union-attr]
         await eventually(lambda: it.ended() == {7: None})
-        assert (sent.ids, len(it.line)) == ([], 0)
-        assert it.line.places > 0, "its breaker has learned nothing"
+        assert (sent.ids, len(it.queue)) == ([], 0)
+        assert it.queue.places > 0, "its breaker has learned nothing"
 
         sent.is_held = False
-        it.line.add([delivery(9)])
+        it.queue.add([delivery(9)])
         await eventually(lambda: sent.ids == ["timer_9"])
 
 
 async def test_a_delivery_is_sent_when_the_endpoint_was_read_and_settled_with_its_status() -> None:
     async with bench(Sent()) as it:
-        it.line.add([delivery(7)])
+        it.queue.add([delivery(7)])
         assert it.sent.ids == [], "nobody knows yet where it leads"
         await eventually(lambda: len(it.settled) == 1)
 
@@ -128,13 +128,13 @@ async def test_a_delivery_is_sent_when_the_endpoint_was_read_and_settled_with_it
         (settlement,) = it.settled
         assert (settlement.ending, settlement.fails) == (Ending.DELIVERED, False)
         assert json.loads(settlement.result or "") == {"status": 204}
-        assert len(it.line) == 0
+        assert len(it.queue) == 0
 
 
 async def test_the_wait_for_a_turn_counts_as_lag() -> None:
     turn = asyncio.Event()
     async with bench(Sent(turn=turn)) as it:
-        it.line.add([delivery(1)])
+        it.queue.add([delivery(1)])
         await eventually(lambda: it.asked == 1)
         it.clock = NOON + timedelta(seconds=40)
         turn.set()
@@ -145,19 +145,19 @@ async def test_the_wait_for_a_turn_counts_as_lag() -> None:
 
 async def test_what_another_worker_has_now_is_not_sent() -> None:
     async with bench(Sent()) as it:
-        it.line.add([delivery(1), delivery(2)])  # they wait until the endpoint was read
+        it.queue.add([delivery(1), delivery(2)])  # they wait until the endpoint was read
 
-        it.line.drop({delivery(1).claim})
+        it.queue.drop({delivery(1).claim})
 
         await eventually(lambda: len(it.settled) == 1)
         assert it.sent.ids == ["timer_2"]
-        assert len(it.line) == 0
+        assert len(it.queue) == 0
 
 
 async def test_an_endpoint_is_read_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers.endpoint_line, "FRESH_S", 0.0)
+    monkeypatch.setattr(workers.endpoint_queue, "FRESH_S", 0.0)
     async with bench(Sent()) as it:
-        it.line.add([delivery(1)])
+        it.queue.add([delivery(1)])
         await eventually(lambda: it.asked >= 2 or len(it.settled) == 1)
         assert it.asked >= 1
 
@@ -165,25 +165,25 @@ async def test_an_endpoint_is_read_again_after_a_while(monkeypatch: pytest.Monke
 async def test_a_new_endpoint_gets_a_few_at_first_and_more_as_it_answers() -> None:
     gate = asyncio.Event()
     async with bench(Sent(gate=gate)) as it:
-        assert it.line.places == 10
-        it.line.add([delivery(key) for key in range(1, 41)])
+        assert it.queue.places == 10
+        it.queue.add([delivery(key) for key in range(1, 41)])
         await eventually(lambda: len(it.sent.ids) == 5)
-        assert it.line.places == 0
+        assert it.queue.places == 0
 
         gate.set()
         await eventually(lambda: len(it.settled) == 40)
-        assert it.line.places > 60
+        assert it.queue.places > 60
 
 
 async def test_a_policy_that_was_changed_counts_as_soon_as_it_is_read() -> None:
     async with bench(Sent()) as it:
-        it.line.add([delivery(1)])
+        it.queue.add([delivery(1)])
         await eventually(lambda: len(it.settled) == 1)
-        assert it.line.places >= 10
+        assert it.queue.places >= 10
 
-        it.line.learn(replace(STORED, policy={"concurrency": 1}))
+        it.queue.learn(replace(STORED, policy={"concurrency": 1}))
 
-        assert it.line.places == 2
+        assert it.queue.places == 2
 
 
 async def test_a_failed_attempt_is_made_again_and_the_endpoint_may_ask_for_a_longer_pause() -> None:
@@ -200,36 +200,36 @@ async def test_a_failed_attempt_is_made_again_and_the_endpoint_may_ask_for_a_lon
 async def test_what_could_not_be_sent_for_want_of_a_socket_is_given_back_and_costs_no_attempt() -> None:
     ours = Retry("not sent: no socket left", 0.01, fault=Fault.SENDER)
     async with bench(Sent(lambda _: ours)) as it:
-        it.line.add([delivery(key, failed_attempts=19) for key in range(1, 21)])
+        it.queue.add([delivery(key, failed_attempts=19) for key in range(1, 21)])
         await eventually(lambda: len(it.settled) == 20)
 
         assert len(it.sent.ids) == 5, "the others wait until the sender has sockets again"
         assert all((one.ending, one.fails) == (None, False) for one in it.settled)
         assert all(4.0 < (one.delay_s or 0.0) <= 5.0 for one in it.settled)
-        assert (it.line.places, it.line.is_open) == (0, False)
+        assert (it.queue.places, it.queue.is_open) == (0, False)
 
 
 async def test_when_the_breaker_opens_what_waits_is_given_back_until_the_endpoint_is_probed() -> None:
     async with bench(Sent(lambda _: DOWN)) as it:
-        it.line.add([delivery(key) for key in range(1, 21)])
+        it.queue.add([delivery(key) for key in range(1, 21)])
         await eventually(lambda: len(it.settled) == 20)
 
-        assert it.line.is_open
+        assert it.queue.is_open
         given_back = [one for one in it.settled if not one.fails]
         assert len(it.sent.ids) + len(given_back) == 20
         assert len(it.sent.ids) < 10
         assert all(0.0 < (one.delay_s or 0.0) <= 5.0 for one in given_back)
-        assert it.line.places == 0
-        assert not it.line.is_idle, "that it fails must not be forgotten"
+        assert it.queue.places == 0
+        assert not it.queue.is_idle, "that it fails must not be forgotten"
 
 
 async def test_an_endpoint_that_answers_gone_gets_nothing_more_and_its_deliveries_are_dead() -> None:
     async with bench(Sent(lambda _: Gone("answered 410 Gone", 0.01))) as it:
-        it.line.add([delivery(key) for key in range(1, 21)])
+        it.queue.add([delivery(key) for key in range(1, 21)])
         await eventually(lambda: len(it.settled) == 20)
 
-        assert it.line.gone is not None
-        assert (it.line.gone.url, it.line.gone.answer) == (STORED.url, "answered 410 Gone")
+        assert it.queue.gone is not None
+        assert (it.queue.gone.url, it.queue.gone.answer) == (STORED.url, "answered 410 Gone")
         assert len(it.sent.ids) <= 5, "those that were on the way"
         assert set(it.ended().values()) == {Ending.DEAD}
 
@@ -245,7 +245,7 @@ async def test_an_endpoint_that_answers_gone_gets_nothing_more_and_its_deliverie
 )
 async def test_nothing_is_sent_where_nothing_may_be_sent(stored: StoredEndpoint | None, ending: Ending | None) -> None:
     async with bench(Sent(), stored) as it:
-        it.line.add([delivery(1)])
+        it.queue.add([delivery(1)])
         await eventually(lambda: len(it.settled) == 1)
 
         assert it.sent.ids == []
@@ -256,7 +256,7 @@ async def test_nothing_is_sent_where_nothing_may_be_sent(stored: StoredEndpoint 
 async def test_an_expired_one_is_discarded_unsent() -> None:
     stored = replace(STORED, policy={"expires_after_s": 60.0})
     async with bench(Sent(), stored) as it:
-        it.line.add([delivery(1, due_date=NOON.replace(hour=11))])
+        it.queue.add([delivery(1, due_date=NOON.replace(hour=11))])
         await eventually(lambda: len(it.settled) == 1)
 
         assert it.ended() == {1: Ending.DISCARDED}
@@ -267,34 +267,34 @@ async def test_no_more_are_begun_in_a_second_than_the_rate_says_and_the_rest_wai
     stored = replace(STORED, policy={"rate_per_s": 20.0})
     async with bench(Sent(), stored) as it:
         began_s = asyncio.get_running_loop().time()
-        it.line.add([delivery(key) for key in range(1, 31)])
+        it.queue.add([delivery(key) for key in range(1, 31)])
         await eventually(lambda: len(it.settled) == 30)
 
         assert asyncio.get_running_loop().time() - began_s >= 0.45, "ten after the first twenty"
         assert set(it.ended().values()) == {Ending.DELIVERED}
-        assert it.line.places <= 21
+        assert it.queue.places <= 21
 
 
 async def test_a_line_without_work_is_forgotten_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     async with bench(Sent()) as it:
-        it.line.add([delivery(1)])
-        assert not it.line.is_idle
+        it.queue.add([delivery(1)])
+        assert not it.queue.is_idle
         await eventually(lambda: len(it.settled) == 1)
-        assert not it.line.is_idle
-        monkeypatch.setattr(workers.endpoint_line, "IDLE_S", -1.0)
-        assert it.line.is_idle
+        assert not it.queue.is_idle
+        monkeypatch.setattr(workers.endpoint_queue, "IDLE_S", -1.0)
+        assert it.queue.is_idle
 
 
 async def test_a_line_is_kept_while_its_rate_lets_none_begin(monkeypatch: pytest.MonkeyPatch) -> None:
     async with bench(Sent(), replace(STORED, policy={"rate_per_s": 0.01})) as it:
-        it.line.add([delivery(1)])
+        it.queue.add([delivery(1)])
         await eventually(lambda: len(it.settled) == 1)
         now_s = time.monotonic()
 
-        monkeypatch.setattr(workers.endpoint_line, "time", SimpleNamespace(monotonic=lambda: now_s + 99.0))
-        assert not it.line.is_idle, "a new line would send another one now"
-        monkeypatch.setattr(workers.endpoint_line, "time", SimpleNamespace(monotonic=lambda: now_s + 101.0))
-        assert it.line.is_idle
+        monkeypatch.setattr(workers.endpoint_queue, "time", SimpleNamespace(monotonic=lambda: now_s + 99.0))
+        assert not it.queue.is_idle, "a new queue would send another one now"
+        monkeypatch.setattr(workers.endpoint_queue, "time", SimpleNamespace(monotonic=lambda: now_s + 101.0))
+        assert it.queue.is_idle
 
 
 @pytest.mark.parametrize(
@@ -304,40 +304,40 @@ async def test_where_nothing_may_be_sent_no_breaker_stays_open(
     monkeypatch: pytest.MonkeyPatch, change: dict[str, Any] | None
 ) -> None:
     async with bench(Sent(lambda _: DOWN)) as it:
-        it.line.add([delivery(key) for key in range(1, 6)])
+        it.queue.add([delivery(key) for key in range(1, 6)])
         await eventually(lambda: len(it.settled) == 5)
-        assert it.line.is_open
+        assert it.queue.is_open
 
-        it.line._read_at_s = float("-inf")
+        it.queue._read_at_s = float("-inf")
         it.stored = None if change is None else replace(STORED, **change)
-        it.line.add([delivery(6)])
+        it.queue.add([delivery(6)])
         await eventually(lambda: len(it.settled) == 6)
 
-        assert not is_open(it.line)
-        monkeypatch.setattr(workers.endpoint_line, "IDLE_S", -1.0)
-        assert it.line.is_idle
+        assert not is_open(it.queue)
+        monkeypatch.setattr(workers.endpoint_queue, "IDLE_S", -1.0)
+        assert it.queue.is_idle
 
 
 async def test_an_endpoint_that_fails_is_forgotten_when_nothing_was_sent_for_an_hour(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with bench(Sent(lambda _: DOWN)) as it:
-        it.line.add([delivery(key) for key in range(1, 6)])
+        it.queue.add([delivery(key) for key in range(1, 6)])
         await eventually(lambda: len(it.settled) == 5)
         now_s = time.monotonic()
 
         def moved(by_s: float) -> SimpleNamespace:
             return SimpleNamespace(monotonic=lambda: now_s + by_s)
 
-        monkeypatch.setattr(workers.endpoint_line, "time", moved(3_500.0))
-        assert (it.line.is_open, it.line.is_idle) == (True, False)
-        monkeypatch.setattr(workers.endpoint_line, "time", moved(3_700.0))
-        assert it.line.is_idle
+        monkeypatch.setattr(workers.endpoint_queue, "time", moved(3_500.0))
+        assert (it.queue.is_open, it.queue.is_idle) == (True, False)
+        monkeypatch.setattr(workers.endpoint_queue, "time", moved(3_700.0))
+        assert it.queue.is_idle
 
 
-def is_open(line: EndpointLine) -> bool:
+def is_open(queue: EndpointQueue) -> bool:
     """Look through a function, because mypy doesn't expect that it changes."""
-    return line.is_open
+    return queue.is_open
 
 
 def test_each_attempt_sends_the_same_id_and_bytes() -> None:
@@ -355,10 +355,10 @@ def test_each_attempt_sends_the_same_id_and_bytes() -> None:
 async def test_an_endpoint_that_was_enabled_again_is_sent_to_again() -> None:
     answers: list[Answer] = [Gone("answered 410 Gone", 0.01), OK]
     async with bench(Sent(lambda _: answers.pop(0))) as it:
-        it.line.add([delivery(1)])
-        await eventually(lambda: it.line.gone is not None)
-        it.line.forget()  # it was recorded, and somebody has enabled it at once
+        it.queue.add([delivery(1)])
+        await eventually(lambda: it.queue.gone is not None)
+        it.queue.forget()  # it was recorded, and somebody has enabled it at once
 
-        it.line.add([delivery(2)])
+        it.queue.add([delivery(2)])
         await eventually(lambda: len(it.settled) == 2)
         assert it.ended() == {1: Ending.DEAD, 2: Ending.DELIVERED}

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from sql.backoff import Backoff
+from tests.support.handler_queues import Running, dies_of, running
 from tests.support.handlers import FakeProcess, Processes, delivery, spec_of
-from tests.support.lines import Running, dies_of, running
 from tests.support.waiting import eventually
 from workers import seat as seats
 from workers.handler import HandlerSpec
@@ -20,11 +20,11 @@ QUICK_CALLS = 200  # after which a process gets many deliveries at a time
 
 @asynccontextmanager
 async def two_quick_processes(processes: Processes) -> AsyncIterator[Running]:
-    """Run a line whose two processes are up, and called for many deliveries at a time."""
+    """Run a queue whose two processes are up, and called for many deliveries at a time."""
     async with running(spec_of(is_async=False, concurrency=2), processes) as it:
         for first in range(1_000, 1_000 + QUICK_CALLS, 10):
-            it.line.add([delivery(key) for key in range(first, first + 10)])
-            await eventually(lambda: len(it.line) == 0)
+            it.queue.add([delivery(key) for key in range(first, first + 10)])
+            await eventually(lambda: len(it.queue) == 0)
         assert len(processes.started) == 2
         it.settled.clear()
         yield it
@@ -35,9 +35,9 @@ async def test_a_delivery_goes_to_the_process_with_the_fewest_calls() -> None:
     async with two_quick_processes(processes) as it:
         for process in processes.started:
             process.gate = asyncio.Event()
-        it.line.add([delivery(1)])
+        it.queue.add([delivery(1)])
         await eventually(lambda: [1] in processes.chunks)
-        it.line.add([delivery(2)])
+        it.queue.add([delivery(2)])
         await eventually(lambda: [2] in processes.chunks)
 
         assert [process.chunks[-1] for process in processes.started] in ([[1], [2]], [[2], [1]])
@@ -52,9 +52,9 @@ async def test_suspects_get_a_process_of_their_own_while_another_makes_a_long_ca
         busy = processes.started[1]
         busy.gate = asyncio.Event()
         processes.started[0].gate = asyncio.Event()
-        it.line.add([delivery(1)])
+        it.queue.add([delivery(1)])
         await eventually(lambda: [1] in processes.chunks)
-        it.line.add([delivery(2), delivery(3)])
+        it.queue.add([delivery(2), delivery(3)])
         await eventually(lambda: [2, 3] in processes.chunks)
         held, dying = sorted(processes.started[:2], key=lambda process: 2 in process.chunks[-1])
         assert dying.gate is not None
@@ -62,7 +62,7 @@ async def test_suspects_get_a_process_of_their_own_while_another_makes_a_long_ca
 
         # Each is called alone, in a new process: the guilty one ends that, too.
         await eventually(lambda: {2, 3} <= it.ends().keys())
-        assert len(it.line) == 1, "the long call goes on"
+        assert len(it.queue) == 1, "the long call goes on"
         assert held.gate is not None
         held.gate.set()
 
@@ -86,7 +86,7 @@ async def test_after_a_failed_start_the_next_comes_when_its_pause_is_over(monkey
     # Given three processes: the first is busy, the second fails to start while the third starts, and then is busy, too.
     async with running(spec_of(is_async=False, concurrency=3), start) as it:
         started[0].gate = calls_end
-        it.line.add([delivery(key) for key in range(3)])
+        it.queue.add([delivery(key) for key in range(3)])
         await eventually(lambda: it.stats.failed_starts["order.expired"] == 1)
         third_is_up.set()
 
@@ -98,7 +98,7 @@ async def test_after_a_failed_start_the_next_comes_when_its_pause_is_over(monkey
 async def test_on_hold_a_suspect_is_not_called_and_its_claim_counts() -> None:
     processes = Processes(dies_of(1, 2), gate=asyncio.Event())
     async with running(spec_of(concurrency=10), processes) as it:
-        it.line.add([delivery(1), delivery(2)])
+        it.queue.add([delivery(1), delivery(2)])
         await eventually(lambda: processes.chunks == [[1], [2]])
         it.may_call = False
         assert processes.gate is not None
@@ -106,4 +106,4 @@ async def test_on_hold_a_suspect_is_not_called_and_its_claim_counts() -> None:
         await eventually(lambda: len(it.settled) == 2)
 
         assert [(one.delivery.timer_key, one.fails) for one in it.settled] == [(1, None), (2, None)]
-        assert (len(it.line), len(processes.chunks)) == (0, 2), "nothing was called"
+        assert (len(it.queue), len(processes.chunks)) == (0, 2), "nothing was called"
