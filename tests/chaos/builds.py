@@ -70,7 +70,7 @@ _NESTED = "".join(
 _LEASED = "claimed_by <> all (ended_holders)"
 _NOW = "coalesce(:now::timestamptz, now())"
 
-_APPLY, _PROCESSES = "sql/processes/apply_steps.sql", "sql/migrations/0021_bounds_of_processes.sql"
+_APPLY, _STARTS = "sql/processes/apply_steps.sql", "sql/migrations/0034_business_keys.sql"
 
 BUILDS = (
     Build("sound", (), ()),
@@ -237,7 +237,7 @@ BUILDS = (
     ),
     Build(
         "a start forgets its key",
-        (Edit(_PROCESSES, "if before.instance_key is not null then", "if before.instance_key < 0 then"),),
+        (Edit(_STARTS, "if before.instance_key is not null then", "if before.instance_key < 0 then"),),
         ("P2",),
         trial="processes",
     ),
