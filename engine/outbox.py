@@ -17,10 +17,10 @@ from bpmn.step.effects import (
     EscalationThrown,
     IncidentRaised,
     IncidentResolved,
-    JobOpened,
     MessageOpened,
     Outcome,
     Passed,
+    ServiceTaskOpened,
     SignalOpened,
     SignalThrown,
     TaskOpened,
@@ -34,7 +34,7 @@ from timers.model import NAME_CHARS_MAX, TimerType
 from timers.moment import parse_due_date
 from timers.zone import UTC_ZONE, agreed_zone
 
-Opened = TimerOpened | MessageOpened | SignalOpened | JobOpened | TaskOpened | ChildOpened
+Opened = TimerOpened | MessageOpened | SignalOpened | ServiceTaskOpened | TaskOpened | ChildOpened
 TIMER_TYPES = {Kind.BOUNDARY: TimerType.BOUNDARY, Kind.START: TimerType.START_EVENT}
 # Of what an end tells the instance whose call activity waits.
 END_KINDS = {Outcome.COMPLETED: "completed", Outcome.ERROR: "error", Outcome.CANCELED: "failed"}
@@ -102,7 +102,7 @@ class Outbox:
     @property
     def service_tasks(self) -> int:
         """Count the service tasks that wait for a worker."""
-        return sum(isinstance(effect, JobOpened) for effect, _ in self._opened.values())
+        return sum(isinstance(effect, ServiceTaskOpened) for effect, _ in self._opened.values())
 
     def stopped(self) -> list[Row]:
         """Tell which tokens have stopped, and why: an incident that is resolved is gone, and its sentence with it."""
@@ -182,11 +182,13 @@ class Outbox:
                 writes.subscriptions.append(row | self._subscription(effect, "message", name, correlation))
             case SignalOpened(_, _, name):
                 writes.subscriptions.append(row | self._subscription(effect, "signal", name, None))
-            case JobOpened():
+            case ServiceTaskOpened():
                 payload = dict(effect.headers) | dict(effect.variables)
-                # As in Camunda 8, a job without retries has its first attempt.
+                # As in Camunda 8, a task without retries has its first attempt.
                 attempts = None if effect.retries is None else max(1, effect.retries)
-                writes.jobs.append(row | {"target": effect.job_type, "attempts_max": attempts, "payload": payload})
+                writes.service_tasks.append(
+                    row | {"target": effect.task_type, "attempts_max": attempts, "payload": payload}
+                )
             case TaskOpened():
                 writes.tasks.append(row | self._task(effect))
             case ChildOpened(_, _, process_id, variables, depth, catches):

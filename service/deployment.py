@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from bpmn.model import Definition, read_model
-from bpmn.model.definition import Job, TimerKind
+from bpmn.model.definition import ServiceWork, TimerKind
 from bpmn.model.expressions import bounded
 from bpmn.model.refusal import InvalidModel, Problem
 from bpmn.step import opened_at_deployment
@@ -42,7 +42,7 @@ def _described(definition: Definition) -> DescribedProcess:
         "starts": [_start_of(effect) for effect in opened],
         "starts_by_hand": definition.root.start is not None,
     }
-    types = (node.work.job_type for node in definition.nodes.values() if isinstance(node.work, Job))
+    types = (node.work.task_type for node in definition.nodes.values() if isinstance(node.work, ServiceWork))
     return DescribedProcess(said, frozenset(it for it in types if isinstance(it, str)))
 
 

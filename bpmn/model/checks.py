@@ -25,7 +25,7 @@ from bpmn.model.refusal import Problem
 from timers.refusal import shortened
 
 ACTIVITIES = frozenset({
-    Kind.PASS, Kind.SCRIPT, Kind.JOB, Kind.USER, Kind.RECEIVE, Kind.SUBPROCESS, Kind.CALL,
+    Kind.PASS, Kind.SCRIPT, Kind.SERVICE, Kind.USER, Kind.RECEIVE, Kind.SUBPROCESS, Kind.CALL,
 })  # fmt: skip
 WITHOUT_CONDITIONS = frozenset({Kind.PARALLEL, Kind.EVENT_BASED, Kind.START})
 

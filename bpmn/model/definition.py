@@ -21,7 +21,7 @@ class Kind(StrEnum):
     END = auto()
     PASS = auto()  # a manual task, a task without a type, an event that throws nothing
     SCRIPT = auto()
-    JOB = auto()  # service, send and business rule tasks, and messages that are thrown: somebody else does the work
+    SERVICE = auto()  # service, send and business rule tasks, and messages that are thrown: somebody else does the work
     USER = auto()
     RECEIVE = auto()
     CATCH = auto()
@@ -133,10 +133,10 @@ class Loop:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
-    """What somebody else does: `job_type` names the handler, endpoint or topic."""
+class ServiceWork:
+    """What somebody else does: `task_type` names the handler, the endpoint or the topic."""
 
-    job_type: Text
+    task_type: Text
     retries: Text | None = None
     headers: tuple[tuple[str, str], ...] = ()
 
@@ -169,7 +169,7 @@ class Call:
     passes_all_out: bool = True
 
 
-Work = Job | UserWork | Script | Call
+Work = ServiceWork | UserWork | Script | Call
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ errors:  Unreadable  what is written can't be read, or only an engine in Java ca
 
 from xml.etree.ElementTree import Element
 
-from bpmn.model.definition import Assignment, Call, Job, Loop, Script, UserWork
+from bpmn.model.definition import Assignment, Call, Loop, Script, ServiceWork, UserWork
 from bpmn.model.expressions import Text, Unreadable, read_expression, read_text
 from bpmn.model.names import (
     ZEEBE,
@@ -24,22 +24,22 @@ from timers.refusal import shortened
 PATH_PARTS_MAX = 20
 RETRIES_MAX = 1_000
 IN_JAVA = ("class", "delegateExpression", "expression")
-# Camunda 8's listeners are jobs of their own, Camunda 7's are Java: a model that needs them would run otherwise here.
+# Camunda 8's listeners are tasks of their own, Camunda 7's are Java: a model that needs them would run otherwise here.
 LISTENERS = ("executionListeners", "taskListeners", "executionListener", "taskListener")
 
 
-def read_job(element: Element) -> Job:
+def read_service_work(element: Element) -> ServiceWork:
     """Read who does a service task, or what is like one."""
     headers = zeebe_child(element, "taskHeaders")
     if (task := zeebe_child(element, "taskDefinition")) is not None:
-        return Job(
+        return ServiceWork(
             read_text(_required(task, "type")),
             retries=_retries(task.get("retries")),
             headers=tuple((header.get("key", ""), header.get("value", "")) for header in (headers or ())),
         )
     source = _external(element)
     if topic := camunda_attribute(source, "topic"):
-        return Job(read_text(topic))
+        return ServiceWork(read_text(topic))
     for name in IN_JAVA:
         if (value := camunda_attribute(source, name)) is not None:
             raise Unreadable(
@@ -57,7 +57,7 @@ def _retries(written: str | None) -> Text | None:
 
 
 def check_retries(written: object) -> int:
-    """Read how many attempts a job has.
+    """Read how many attempts a service task has.
 
     errors:  Unreadable  it is no such number
     """
@@ -67,7 +67,7 @@ def check_retries(written: object) -> int:
         number = -1
     if 0 <= number <= RETRIES_MAX:
         return number
-    raise Unreadable(f"the job's retries are {shortened(written)}, not a number from 0 to {RETRIES_MAX:,}")
+    raise Unreadable(f"the task's retries are {shortened(written)}, not a number from 0 to {RETRIES_MAX:,}")
 
 
 def _external(element: Element) -> Element:

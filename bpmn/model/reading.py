@@ -13,10 +13,10 @@ from bpmn.model.expressions import Unreadable, read_expression
 from bpmn.model.extensions import (
     check_listeners,
     read_call,
-    read_job,
     read_loop,
     read_mappings,
     read_script,
+    read_service_work,
     read_user_work,
 )
 from bpmn.model.names import BPMN, bpmn, is_true, local_name, namespace, text_of
@@ -30,7 +30,8 @@ KINDS = {
     "startEvent": Kind.START, "endEvent": Kind.END, "intermediateCatchEvent": Kind.CATCH,
     "intermediateThrowEvent": Kind.THROW, "boundaryEvent": Kind.BOUNDARY,
     "task": Kind.PASS, "manualTask": Kind.PASS, "scriptTask": Kind.SCRIPT, "userTask": Kind.USER,
-    "serviceTask": Kind.JOB, "sendTask": Kind.JOB, "businessRuleTask": Kind.JOB, "receiveTask": Kind.RECEIVE,
+    "serviceTask": Kind.SERVICE, "sendTask": Kind.SERVICE, "businessRuleTask": Kind.SERVICE,
+    "receiveTask": Kind.RECEIVE,
     "exclusiveGateway": Kind.EXCLUSIVE, "parallelGateway": Kind.PARALLEL, "inclusiveGateway": Kind.INCLUSIVE,
     "eventBasedGateway": Kind.EVENT_BASED, "subProcess": Kind.SUBPROCESS, "callActivity": Kind.CALL,
 }  # fmt: skip
@@ -45,7 +46,7 @@ SILENT = frozenset({
     "correlationSubscription", "eventDefinitionRef", "category",
 })  # fmt: skip
 WORKS: dict[Kind, Callable[[Element], Work]] = {
-    Kind.JOB: read_job, Kind.USER: read_user_work, Kind.SCRIPT: read_script, Kind.CALL: read_call,
+    Kind.SERVICE: read_service_work, Kind.USER: read_user_work, Kind.SCRIPT: read_script, Kind.CALL: read_call,
 }  # fmt: skip
 
 
@@ -238,7 +239,7 @@ def _kind_with(kind: Kind, trigger: Trigger | None) -> Kind:
         return kind
     match trigger:
         case Message():
-            return Kind.JOB
+            return Kind.SERVICE
         case Signal() | Escalation():
             return Kind.THROW
         case None if kind == Kind.THROW:

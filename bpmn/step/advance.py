@@ -31,7 +31,7 @@ from bpmn.step.variables import spread
 
 # More entries into nodes in one step are a circle of nodes that wait for nothing.
 ENTRIES_MAX = 10_000
-ANSWERED = frozenset({Kind.JOB, Kind.USER, Kind.CALL})
+ANSWERED = frozenset({Kind.SERVICE, Kind.USER, Kind.CALL})
 # Asked before each node that a token enters, but for the first: may the step go on, or is the rest for the next one?
 GoesOn = Callable[[], bool]
 

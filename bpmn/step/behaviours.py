@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 
 from bpmn.feel import Json
-from bpmn.model.definition import Call, Error, Escalation, Job, Kind, Node, Script, Signal, Terminate, UserWork
+from bpmn.model.definition import Call, Error, Escalation, Kind, Node, Script, ServiceWork, Signal, Terminate, UserWork
 from bpmn.model.expressions import Text, Unreadable
 from bpmn.model.extensions import check_retries
 from bpmn.model.times import moment_of
-from bpmn.step.effects import ChildOpened, Ended, EscalationThrown, JobOpened, Outcome, SignalThrown, TaskOpened
+from bpmn.step.effects import ChildOpened, Ended, EscalationThrown, Outcome, ServiceTaskOpened, SignalThrown, TaskOpened
 from bpmn.step.events import catch, caught_around, wait_for, watch
 from bpmn.step.leaving import finish
 from bpmn.step.loops import begin_loop, variables_of_execution
@@ -99,16 +99,18 @@ def _wait_for_one(step: Stepping, token: Token, node: Node) -> None:
     wait_for(step, token, [flow.target for flow in node.outgoing])
 
 
-def _open_job(step: Stepping, token: Token, node: Node) -> None:
-    assert isinstance(node.work, Job), "a task that somebody else does says who"
+def _open_service_task(step: Stepping, token: Token, node: Node) -> None:
+    assert isinstance(node.work, ServiceWork), "a task that somebody else does says who"
     work = node.work
     retries = _retries(step.value(work.retries, token)) if work.retries else None
-    job_type = _text(step, token, work.job_type, "the job's type")
-    if len(job_type) > TYPE_CHARS_MAX or job_type == "log" or job_type.startswith(("job:", "process:")):
+    task_type = _text(step, token, work.task_type, "the task's type")
+    if len(task_type) > TYPE_CHARS_MAX or task_type == "log" or task_type.startswith(("job:", "process:")):
         raise Unanswerable(
-            f"the job's type {shortened(job_type)} is no handler's; name one, in at most {TYPE_CHARS_MAX} characters"
+            f"the task's type {shortened(task_type)} is no handler's; name one, in at most {TYPE_CHARS_MAX} characters"
         )
-    step.emit(JobOpened(token.key, node.node_id, job_type, retries, work.headers, visible(step.instance, token)))
+    step.emit(
+        ServiceTaskOpened(token.key, node.node_id, task_type, retries, work.headers, visible(step.instance, token))
+    )
 
 
 def _open_task(step: Stepping, token: Token, node: Node) -> None:
@@ -238,7 +240,7 @@ BEHAVIOURS: dict[Kind, Callable[[Stepping, Token, Node], None]] = {
     Kind.PASS: _go_on,
     Kind.END: _end,
     Kind.SCRIPT: _run_script,
-    Kind.JOB: _open_job,
+    Kind.SERVICE: _open_service_task,
     Kind.USER: _open_task,
     Kind.CALL: _open_child,
     Kind.RECEIVE: _wait_here,

@@ -63,12 +63,12 @@ class SignalOpened(NamedTuple):
     name: str
 
 
-class JobOpened(NamedTuple):
-    """A task waits for whoever does jobs of its type."""
+class ServiceTaskOpened(NamedTuple):
+    """A service task waits for whoever does those of its type."""
 
     token: int
     node_id: str
-    job_type: str
+    task_type: str
     retries: int | None
     headers: tuple[tuple[str, str], ...]
     variables: Mapping[str, Json]
@@ -98,7 +98,7 @@ class ChildOpened(NamedTuple):
 
 
 class WaitClosed(NamedTuple):
-    """A token waits no more: its timers, subscriptions, job, task and child are to go; or those of one node alone."""
+    """A token waits no more: its timers, subscriptions, tasks and child are to go; or those of one node alone."""
 
     token: int
     node_id: str | None = None
@@ -141,6 +141,6 @@ class Ended(NamedTuple):
 
 
 Effect = (
-    Passed | TimerOpened | MessageOpened | SignalOpened | JobOpened | TaskOpened | ChildOpened | WaitClosed
+    Passed | TimerOpened | MessageOpened | SignalOpened | ServiceTaskOpened | TaskOpened | ChildOpened | WaitClosed
     | SignalThrown | EscalationThrown | IncidentRaised | IncidentResolved | Ended
 )  # fmt: skip

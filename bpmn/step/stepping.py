@@ -11,7 +11,7 @@ from bpmn.step.effects import Change, Effect, IncidentRaised, IncidentResolved, 
 from bpmn.step.state import Entry, Instance, Rest, Token
 from bpmn.step.variables import value_of
 
-WAITING = frozenset({Kind.JOB, Kind.USER, Kind.RECEIVE, Kind.CATCH, Kind.EVENT_BASED, Kind.CALL})
+WAITING = frozenset({Kind.SERVICE, Kind.USER, Kind.RECEIVE, Kind.CATCH, Kind.EVENT_BASED, Kind.CALL})
 
 
 class Stepping:

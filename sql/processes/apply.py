@@ -22,7 +22,7 @@ class Writes:
     spent: list[int] = field(default_factory=list)
     steps: list[Row] = field(default_factory=list)
     timers: list[Row] = field(default_factory=list)
-    jobs: list[Row] = field(default_factory=list)
+    service_tasks: list[Row] = field(default_factory=list)
     tasks: list[Row] = field(default_factory=list)
     subscriptions: list[Row] = field(default_factory=list)
     children: list[Row] = field(default_factory=list)

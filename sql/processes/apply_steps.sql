@@ -1,4 +1,4 @@
--- Writes what follows from a batch of signals: states, timers, jobs, tasks, subscriptions, history; and takes the signals
+-- Writes what follows from a batch of signals: states, timers, tasks, subscriptions, history; and takes the signals
 -- away. An instance is not written if somebody has advanced it since it was read, or is advancing it now; nor if one of
 -- its signals is gone, because somebody has taken it or given it up.
 --
@@ -9,7 +9,7 @@
 --        parent_token, state, outcome, error_code, result, signals, passes},
 --        :timers jsonb {instance_key, token, node_id, tenant_id, timer_type, due_date, schedule, zone,
 --        name},
---        :jobs jsonb {instance_key, token, node_id, tenant_id, target, payload, attempts_max},
+--        :service_tasks jsonb {instance_key, token, node_id, tenant_id, target, payload, attempts_max},
 --        :tasks jsonb {instance_key, token, node_id, tenant_id, process_id, name, assignee, candidate_groups,
 --        candidate_users, due_date, form_key},
 --        :subscriptions jsonb {instance_key, token, node_id, tenant_id, process_id, kind, name, correlation, is_once},
@@ -21,7 +21,7 @@
 --        :thrown jsonb {instance_key, tenant_id, name, variables}
 -- out:   instance_key bigint, of those that were written
 -- locks: the instances' rows, their signals, and what they wait for no more, for the statement; leaves out rows that
---        others have locked: an instance is then not written; for a locked timer, job, task, subscription or child the
+--        others have locked: an instance is then not written; for a locked timer, task, subscription or child the
 --        instance gets a signal to close it
 -- index: instances_pkey, deliveries_pkey, timers_by_process_instance, deliveries_of_service_tasks, tasks_by_token,
 --        subscriptions_by_instance, deliveries_of_children, incidents_pkey, instances_by_parent, messages_pkey: probes;
@@ -172,7 +172,7 @@ recorded as (
         'STALE', s.tenant_id, s.timer_type, s.target, s.target_element_id, s.name, s.schedule, s.payload, null
     from spent s
 ),
-jobs_gone as (
+service_tasks_gone as (
     delete from shardclock.deliveries d
     where d.timer_key = any (
         array(
@@ -292,7 +292,7 @@ still_there as materialized (
             and d.timer_type = 'SERVICE_TASK'
         limit 1000000
     ) d
-    where c.node_id is null and d.timer_key not in (select g.timer_key from jobs_gone g)
+    where c.node_id is null and d.timer_key not in (select g.timer_key from service_tasks_gone g)
     union
     select c.instance_key, c.token, c.node_id, c.tenant_id
     from closed c
@@ -405,7 +405,7 @@ outgoing as materialized (
     where t.instance_key in (select w.instance_key from written w)
 ),
 queued as (
-    -- What is due for somebody: jobs for workers, and signals for engines.
+    -- What is due for somebody: service tasks for workers, and signals for engines.
     insert into shardclock.deliveries (
         timer_key, process_instance_key, element_instance_key, next_attempt_at, due_date, created_at, occurrence, slot,
         tenant_id, timer_type, target, target_element_id, name, payload, attempts_max
@@ -422,7 +422,7 @@ queued as (
             select
                 j.instance_key, j.tenant_id, j.token, j.node_id, j.payload, null, '0', 'SERVICE_TASK', j.target,
                 j.attempts_max
-            from jsonb_to_recordset(:jobs::jsonb) as j (
+            from jsonb_to_recordset(:service_tasks::jsonb) as j (
                 instance_key bigint, token bigint, node_id text, tenant_id text, target text, payload jsonb,
                 attempts_max integer
             )

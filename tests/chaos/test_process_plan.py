@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from bpmn.model import read_model
-from bpmn.step.effects import JobOpened, TaskOpened, TimerOpened
+from bpmn.step.effects import ServiceTaskOpened, TaskOpened, TimerOpened
 from tests.chaos.menus import menu
 from tests.chaos.models import PROCESSES, Made, Process, Way
 from tests.chaos.plan import draw
@@ -16,7 +16,7 @@ from tests.chaos.process_plan import CLOSE_S, Begin, draw_begins
 from tests.support.bpmn import Opened, Played
 
 HOUR_S = 3_600.0
-KINDS = {TaskOpened: "task", TimerOpened: "timer", JobOpened: "job"}
+KINDS = {TaskOpened: "task", TimerOpened: "timer", ServiceTaskOpened: "job"}
 WAYS = [(process, way) for process in PROCESSES.values() for way in process.ways]
 
 

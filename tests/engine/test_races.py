@@ -148,7 +148,7 @@ async def test_a_process_is_not_moved_away_and_a_job_is_a_handler_s() -> None:
         await it.deploy(START + job("job:nightly"), connected="s>job:nightly")
         key = await it.start()
         (incident,) = (await it.see(key)).waits["incident_list"]
-        assert incident["sentence"].startswith("the job's type 'job:nightly' is no handler's")
+        assert incident["sentence"].startswith("the task's type 'job:nightly' is no handler's")
         assert await instances.move_tokens(it.session, key, terminated=[1])
         await it.settle()
         assert await it.stale(key) == ["moved"]

@@ -17,9 +17,9 @@ from bpmn.step.effects import (
     EscalationThrown,
     IncidentRaised,
     IncidentResolved,
-    JobOpened,
     MessageOpened,
     Passed,
+    ServiceTaskOpened,
     SignalOpened,
     SignalThrown,
     TaskOpened,
@@ -41,7 +41,7 @@ SHARED = (
 )
 FLOW = re.compile(r"([^\s>\[]+)>([^\s\[]+)(?:\[([^\]]*)\])?")
 MARKS = {Change.ENTERED: "+", Change.LEFT: "-", Change.TERMINATED: "x"}
-Opened = TimerOpened | MessageOpened | SignalOpened | JobOpened | TaskOpened | ChildOpened
+Opened = TimerOpened | MessageOpened | SignalOpened | ServiceTaskOpened | TaskOpened | ChildOpened
 
 
 def flows(text: str) -> str:
@@ -67,7 +67,7 @@ def definition(elements: str, *, connected: str = "", beside: str = "") -> Defin
 
 
 def job(node_id: str, inside: str = "", *, tag: str = "serviceTask", retries: str | None = None) -> str:
-    """Write a task that somebody else does; the job's type is the task's id."""
+    """Write a service task, whose type is its id."""
     attempts = "" if retries is None else f' retries="{retries}"'
     extensions = f'<extensionElements><zeebe:taskDefinition type="{node_id}"{attempts}/></extensionElements>'
     return f'<{tag} id="{node_id}">{extensions}{inside}</{tag}>'

@@ -151,7 +151,7 @@ REFUSED = [
     (START + '<userTask id="b" camunda:assignee="' + "${" * 6_000 + '"/>', "", "b: a text has 12,000 characters"),
     # What tasks need.
     (START + '<serviceTask id="a"/>', "s>a", "a: nothing says who does it; name a zeebe:taskDefinition's type"),
-    (START + job("a", retries="many"), "s>a", "a: the job's retries are 'many', not a number from 0 to 1,000"),
+    (START + job("a", retries="many"), "s>a", "a: the task's retries are 'many', not a number from 0 to 1,000"),
     (START + '<serviceTask id="a" camunda:class="org.acme.Pay"/>', "s>a", "a: camunda:class='org.acme.Pay' is Java"),
     (
         START + '<scriptTask id="a" scriptFormat="groovy"><script>1</script></scriptTask>',

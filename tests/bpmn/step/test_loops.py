@@ -1,6 +1,6 @@
 """A multi-instance activity is executed once for each item of a list."""
 
-from bpmn.step.effects import JobOpened
+from bpmn.step.effects import ServiceTaskOpened
 from bpmn.step.signals import Completed
 from tests.support.bpmn import Played, definition, job
 
@@ -20,9 +20,9 @@ def looped(attributes: str = "", inside: str = "", *, items: object = None, zeeb
     )
 
 
-def jobs(played: Played) -> dict[int, JobOpened]:
+def jobs(played: Played) -> dict[int, ServiceTaskOpened]:
     """Return the open jobs, by the numbers of their executions."""
-    opened = [job for job in played.open.values() if isinstance(job, JobOpened)]
+    opened = [job for job in played.open.values() if isinstance(job, ServiceTaskOpened)]
     return {int(str(job.variables["loopCounter"])): job for job in opened}
 
 

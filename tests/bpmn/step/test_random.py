@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from bpmn.step.effects import JobOpened, Outcome
+from bpmn.step.effects import Outcome, ServiceTaskOpened
 from bpmn.step.signals import CancelAsked, Completed, ErrorThrown, Happened
 from tests.support.bpmn import Played, definition
 from tests.support.bpmn_blocks import ERROR, Scope, Written, drawn
@@ -44,16 +44,16 @@ def move(random: Random, played: Played, expected: Scope) -> bool:
     """Let one of what waits happen in both; True: an error that nobody catches stopped the instance."""
     (token, node_id), opened = random.choice(list(played.open.items()))
     scope, go_on = expected.all_waits()[node_id]
-    if isinstance(opened, JobOpened) and random.random() < 0.2:
+    if isinstance(opened, ServiceTaskOpened) and random.random() < 0.2:
         assert played.send(ErrorThrown(token, "E"))
         if not scope.throw():
             assert [incident.node_id for incident in played.incidents.values()] == [node_id]
             return True
         return False
-    signal = Completed(token) if isinstance(opened, JobOpened) else Happened(token, node_id)
+    signal = Completed(token) if isinstance(opened, ServiceTaskOpened) else Happened(token, node_id)
     assert played.send(signal)
     played.open.pop((token, node_id), None)  # a timer fires once
-    assert not played.send(Completed(token)) or not isinstance(opened, JobOpened), "it is stale the second time"
+    assert not played.send(Completed(token)) or not isinstance(opened, ServiceTaskOpened), "it is stale the second time"
     go_on()
     return False
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from bpmn.model import Definition
-from bpmn.step.effects import JobOpened, Outcome, TaskOpened
+from bpmn.step.effects import Outcome, ServiceTaskOpened, TaskOpened
 from bpmn.step.signals import CancelAsked, Completed, ErrorThrown, Escalated, Failed, VariablesSet
 from tests.support.bpmn import Played, boundary, definition, job
 
@@ -19,8 +19,8 @@ def test_a_job_waits_with_all_variables_and_its_end_ends_the_instance() -> None:
     played = Played(STRAIGHT, {"order": 42})
     assert played.history == ["p+", "s+", "s-", "a+"]
     opened = played.open[played.token("a"), "a"]
-    assert isinstance(opened, JobOpened)
-    assert (opened.job_type, opened.variables) == ("a", {"order": 42})
+    assert isinstance(opened, ServiceTaskOpened)
+    assert (opened.task_type, opened.variables) == ("a", {"order": 42})
 
     assert played.complete("a", paid=True)
     assert played.history[4:] == ["a-", "e+", "e-", "p-"]
@@ -104,8 +104,8 @@ def test_camunda_7_says_it_in_attributes() -> None:
     assert (task.assignee, task.candidate_users) == ("ada", ("ada", "bob"))
     assert played.complete("u")
     opened = played.open[played.token("t"), "t"]
-    assert isinstance(opened, JobOpened)
-    assert opened.job_type == "mail"
+    assert isinstance(opened, ServiceTaskOpened)
+    assert opened.task_type == "mail"
 
 
 def test_a_script_writes_its_value_into_a_variable() -> None:
@@ -139,7 +139,7 @@ def test_inputs_are_seen_by_the_task_alone_and_outputs_by_all() -> None:
         {"order": {"total": 10}},
     )
     opened = played.open[played.token("a"), "a"]
-    assert isinstance(opened, JobOpened)
+    assert isinstance(opened, ServiceTaskOpened)
     assert opened.variables == {"order": {"total": 10}, "amount": 10}
     assert played.complete("a", receipt="r-1", noise=1)
     assert played.result.variables == {"order": {"total": 10, "receipt": "r-1"}}
