@@ -34,7 +34,7 @@ async def until_up(pool: ShardPool, process: ShardProcess) -> None:
 async def test_the_timers_of_a_killed_shard_are_free_as_soon_as_its_holder_is_ended(pool: ShardPool) -> None:
     async with shard_process(pool.dsn, horizon_s=10.0, lease_s=600.0, heartbeat_s=0.1) as killed:
         await until_up(pool, killed)
-        keys = await add_timers(pool.dsn, 300, "now() + interval '2 s'")
+        keys = await add_timers(pool.dsn, 300, "now() + interval '4 s'")
         await until_claimed(pool, killed, 300)
         killed.kill()
     replacement = await pool.start(horizon_s=10.0, lease_s=600.0)
@@ -50,7 +50,7 @@ async def test_the_timers_of_a_killed_shard_are_free_as_soon_as_its_holder_is_en
 async def test_the_timers_of_a_killed_shard_are_free_when_its_lease_runs_out_and_no_sooner(pool: ShardPool) -> None:
     async with shard_process(pool.dsn, horizon_s=10.0, lease_s=4.0, heartbeat_s=0.1) as killed:
         await until_up(pool, killed)
-        keys = await add_timers(pool.dsn, 300, "now() + interval '2 s'")
+        keys = await add_timers(pool.dsn, 300, "now() + interval '3 s'")
         await until_claimed(pool, killed, 300)
         killed.kill()
     lease_ends = await pool.db.fetchval("select min(claimed_until) from shardclock.timers")
@@ -85,8 +85,8 @@ async def test_a_shard_killed_while_it_fires_has_fired_each_timer_or_not(pool: S
 async def test_a_shard_that_was_frozen_while_others_took_over_fires_nothing_twice_and_stops(pool: ShardPool) -> None:
     async with shard_process(pool.dsn, horizon_s=10.0, lease_s=60.0, heartbeat_s=0.1) as frozen:
         await until_up(pool, frozen)
-        keys = await add_timers(pool.dsn, 300, "now() + interval '2 s'")
-        keys.append(await add_schedule(pool.dsn, "R/PT1H", "now() + interval '2 s'"))
+        keys = await add_timers(pool.dsn, 300, "now() + interval '4 s'")
+        keys.append(await add_schedule(pool.dsn, "R/PT1H", "now() + interval '4 s'"))
         await until_claimed(pool, frozen, 301)
         frozen.freeze()
         await pool.end(frozen.holder)
