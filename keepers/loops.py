@@ -53,7 +53,7 @@ class Loops:
         self.check()
 
     def end_with(self, error: BaseException) -> None:
-        """Let `run` end with an error, of a loop or of something beside them, once they have been asked to stop."""
+        """Let `run` raise an error once all loops have ended. It came from a loop, or from something beside them."""
         self._fault = self._fault or error
 
     def _end_others(self, task: asyncio.Task[None]) -> None:

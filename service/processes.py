@@ -83,7 +83,7 @@ async def deploy_described(
 
 
 async def find_definition(session: Session, definition_key: int, *, tenant_id: str | None = None) -> StoredDefinition:
-    """Find a version of a process with its model as it was deployed, also one that is deleted and still kept.
+    """Find a version of a process, with its model as it was deployed. A deleted one is found while it is kept.
 
     errors:  UnknownProcess    there is none, or it is another tenant's
              StoreUnavailable  no answer in time

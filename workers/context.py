@@ -13,7 +13,7 @@ from workers.stats import WorkerStats
 
 @dataclass(frozen=True, slots=True)
 class WorkerContext:
-    """What is asked and told.
+    """Lend what belongs to the whole worker: its outcomes, its hold, its leases, its clock and its counts.
 
     `settle` takes outcomes. `may_call` says whether targets may be called: not while the database is on hold. `held`
     tells which deliveries may still be called, and lets go of the others. `claim_again` is told what was given back

@@ -137,10 +137,10 @@ class HandlerQueue:
 
     def _start_seats(self, most: int) -> None:
         """Start processes, until so many start; beside one that is up, none while another pauses."""
-        pauses = [in_s for seat in self._seats if (in_s := seat.start_in_s)]
-        if pauses and self.is_up:
+        if self._stopped:
+            return
+        if self.is_up and (pauses := [in_s for seat in self._seats if (in_s := seat.start_in_s)]):
             self._wake_in(min(pauses))
-        if self._stopped or (pauses and self.is_up):
             return
         most -= sum(seat.is_starting for seat in self._seats)
         for seat in [seat for seat in self._seats if seat.start_in_s == 0.0][: max(0, most)]:
@@ -204,10 +204,9 @@ class HandlerQueue:
 
     def _seat_for_next(self) -> Seat | None:
         """Choose the seat of the next call, with the fewest beside it; a suspect is called with nothing beside it."""
-        seats = [
-            seat for seat in self._seats if (seat.is_started and seat.is_empty if self._suspects else seat.has_room)
-        ]
-        return min(seats, key=len, default=None)
+        if self._suspects:
+            return next((seat for seat in self._seats if seat.is_started and seat.is_empty), None)
+        return min((seat for seat in self._seats if seat.has_room), key=len, default=None)
 
     def _begin(self, seat: Seat, chunk: Sequence[ClaimedDelivery], *, alone: bool = False) -> bool:
         if chunk:

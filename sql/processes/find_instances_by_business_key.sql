@@ -12,7 +12,7 @@ select
     coalesce(i.outcome, 'RUNNING') as state, i.started_at, i.ended_at, i.parent_key,
     (select count(*) from shardclock.incidents n where n.instance_key = i.instance_key) as incidents, b.business_key
 from (
-    -- In order before anything is joined, so that a page reads no more instances than it shows, or other filters drop.
+    -- Sorted before anything is joined: so a page reads only the instances that it shows or that other filters drop.
     select b.instance_key, b.business_key
     from shardclock.business_keys b
     where b.business_key = :business_key::text

@@ -1,4 +1,4 @@
-"""Prove that a task tells how it ended, and an instance too, for as long as anything of them is kept."""
+"""Prove that a task and an instance tell how they ended, as long as anything of them is kept."""
 
 from __future__ import annotations
 

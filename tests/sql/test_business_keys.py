@@ -22,7 +22,7 @@ MODEL = model('<startEvent id="s"/><userTask id="u"/>', connected="s>u")
 FIND = "find_instances_by_business_key"
 PAGE = 10
 MANY = 3_000
-# Half of the instances have a key of their own, a hundred share one, and another tenant has as many of the same.
+# Half of the instances have a key of their own. A hundred share one key, which another tenant has a hundred times, too.
 FILL = """
     with definition as (
         insert into shardclock.definitions (

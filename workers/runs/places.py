@@ -1,4 +1,4 @@
-"""The processes in which a worker makes runs, as many at a time as it has places of their kind."""
+"""The processes in which a worker makes runs. Plain runs and those that reserve something have places of their own."""
 
 from collections import Counter
 from collections.abc import Callable

@@ -51,7 +51,7 @@ class RunLimits:
 
 
 class JobRunner:
-    """Make runs of an app's jobs, one at a time of each job, as many at a time as there are places of their kind."""
+    """Make runs of an app's jobs: of each job one at a time, and no more at a time than there are places."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Prove that a worker makes as many runs at a time as it has places of their kind, and uses plain processes again."""
+"""Prove that a worker makes no more runs at a time than it has places, and uses plain processes again."""
 
 from __future__ import annotations
 
