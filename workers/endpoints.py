@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 from sql.deliveries.claim import Claim, ClaimedDelivery, Lane
 from sql.deliveries.settle import Settlement
@@ -14,9 +13,8 @@ from webhooks.answers import Answer
 from webhooks.endpoint import Endpoint, EndpointRules
 from webhooks.sender import Message, Sender, SenderSettings
 from workers.budget import Budget
-from workers.calls import Broken
+from workers.context import WorkerContext
 from workers.endpoint_queue import EndpointQueue, NotNow, Send
-from workers.stats import WorkerStats
 
 NEW_BATCH = 100  # deliveries to new endpoints that one claim takes
 
@@ -41,24 +39,16 @@ class Endpoints:
 
     def __init__(
         self,
+        context: WorkerContext,
         *,
         http: bool,
         networks: Networks,
-        settle: Callable[[Sequence[Settlement]], None],
-        now: Callable[[], datetime],
-        stats: WorkerStats,
-        may_send: Callable[[], bool],
-        broken: Broken,
         send: Send | None = None,
     ) -> None:
         """Keep what a queue needs; without `send`, a sender of its own is opened with the first delivery."""
         self.asked = asyncio.Event()
         self._rules = EndpointRules(http, networks)
-        self._settle = settle
-        self._now = now
-        self._stats = stats
-        self._may_send = may_send
-        self._broken = broken
+        self._context = context
         self._queues: dict[Lane, EndpointQueue] = {}
         self._send = send
         self._sender: Sender | None = None
@@ -143,7 +133,7 @@ class Endpoints:
         """
 
         def write_if_may() -> Message:
-            if not self._may_send():
+            if not self._context.may_call():
                 raise NotNow
             return write()
 
@@ -159,9 +149,9 @@ class Endpoints:
             key,
             self._rules,
             send=self._send_if_may,
-            settle=self._settle,
-            now=self._now,
+            settle=self._context.settle,
+            now=self._context.now,
             ask=self.asked.set,
-            stats=self._stats,
-            broken=self._broken,
+            stats=self._context.stats,
+            broken=self._context.broken,
         )

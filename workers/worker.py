@@ -85,16 +85,7 @@ class Worker:
             jitter=around.jitter,
         )
         self._handlers = Handlers(handlers, context, start=start)
-        self._endpoints = Endpoints(
-            http=settings.webhook_http,
-            networks=settings.networks,
-            settle=self._settle_soon,
-            now=self._clock.now,
-            stats=self.stats,
-            may_send=self._may_call,
-            broken=self._break_off,
-            send=around.send,
-        )
+        self._endpoints = Endpoints(context, http=settings.webhook_http, networks=settings.networks, send=around.send)
         limits = RunLimits(settings.run_places, settings.run_lease_s, settings.delivery_poll_s)
         self._runner = JobRunner(
             self.holder, jobs, limits, start=start_run, session=session, log=self._log, jitter=around.jitter

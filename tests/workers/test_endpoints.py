@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from itertools import count
@@ -22,6 +23,7 @@ from webhooks.endpoint import Endpoint
 from webhooks.sender import Message
 from workers import budget
 from workers.budget import NEW_PLACES, Load
+from workers.context import WorkerContext
 from workers.endpoint_queue import GoneAt, Send
 from workers.endpoints import Endpoints
 from workers.stats import WorkerStats
@@ -63,16 +65,17 @@ async def opened(
 ) -> AsyncIterator[Endpoints]:
     """Set up the endpoints of a worker, and close them."""
     broken: list[BaseException] = []
-    one = Endpoints(
-        http=False,
-        networks=Networks(),
+    context = WorkerContext(
         settle=settled.extend,
+        may_call=may_send,
+        held=list,
+        claim_again=lambda _: None,
         now=lambda: NOON,
         stats=WorkerStats(),
-        may_send=may_send,
         broken=broken.append,
-        send=send,
+        jitter=random.uniform,
     )
+    one = Endpoints(context, http=False, networks=Networks(), send=send)
     try:
         yield one
     finally:
