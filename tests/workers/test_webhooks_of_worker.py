@@ -116,7 +116,8 @@ async def test_an_endpoint_that_hangs_keeps_no_other_waiting(dsn: str, shard: Ho
             await deliver(shard, 200, target="webhook:quick")
             await eventually(lambda: _ended(dsn, {"DELIVERED": 200}))
 
-            assert len(worker) <= 10, "what waits behind it is not even read"
+            # What waits behind it is not even read. The last settlements may be committed and not yet heard of.
+            await eventually(lambda: len(worker) <= 10)
             assert len(stuck.requests) == 5
 
 
