@@ -65,7 +65,7 @@ class Worker:
         self._claims, self._renewals, self._lookups = session("claims"), session("renewals"), session("endpoints")
         self._searches = session("searches", timeout_s=SEARCH_TIMEOUT_S)
         self._hints = registration.listener(DELIVERIES)
-        self._clock, self._hand = around.clock, Hand()
+        self._clock, self._hand = around.clock, Hand[ClaimedDelivery]()
         self._settler = Settler(
             session("settles", SETTLE_PLANS),
             self.holder,
@@ -137,7 +137,7 @@ class Worker:
         """
         first = not self._heartbeat.began
         await self._heartbeat.beat(held=len(self))
-        self._clock.observe(self._heartbeat.last.server_time, sent_at=self._heartbeat.sent_at)
+        self._clock.observe(self._heartbeat.last.server_time, sent_s=self._heartbeat.sent_s)
         if first:
             self._search_soon.set()
         if not self._may_call():
@@ -175,7 +175,7 @@ class Worker:
 
     async def _claim(self, session: Session, scan: DeliveryScan, began_s: float) -> bool:
         taken = await claim_deliveries(session, self.holder, scan, lease_s=self._settings.delivery_lease_s)
-        self._clock.observe(taken.server_time, sent_at=began_s)
+        self._clock.observe(taken.server_time, sent_s=began_s)
         # An answer may come late: a commit waits for a standby, or this process stood still. The leases run meanwhile.
         age_s = max(0.0, self._clock.now_s() - seconds_of(taken.server_time))
         self._take(taken.claimed, claimed_s=time.monotonic() - age_s)
@@ -328,13 +328,14 @@ class Worker:
     async def _hand_back(self) -> None:
         """Settle what has ended, then end this holder: that frees all it has in hand at once."""
         await self._endpoints.close()
+        await self._runner.break_off()
         self._settler.add(self._give_back())
 
-        async def settle_and_close() -> None:
+        async def write_rest() -> None:
             await self._settler.settle_rest()
-            await self._runner.close()
+            await self._runner.write_rest()
 
-        await self._registration.hand_back(self._claims, held=self.__len__, first=settle_and_close)
+        await self._registration.hand_back(self._claims, held=self.__len__, first=write_rest)
         self._report(leaving=True)
         self._reporter.close()
         self._log.info("drained", in_hand=len(self), **self.stats.counts())

@@ -4,7 +4,9 @@ The worker begins a run by one statement and ends it by one: docs/decisions/0042
 somebody wants the run to end, whether its lease goes on, and what the run has said.
 
     runner   the loops: begin, watch, end
+    writer   what runs do and how they end, until Postgres has taken it
     live     one run, from its begin to its end
+    report   what it has said, and what of it is written
     lifetime how long its process lives if nobody reaches it any more
     places   the processes, and how many runs there are at a time
     process  the process of a run, as its worker sees it

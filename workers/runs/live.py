@@ -8,18 +8,18 @@ from dataclasses import replace
 
 from jobs.ending import Asked, Ending, Jitter, crash_of, ending_of, too_long
 from jobs.states import RunOutcome
-from shardclock import CallOutcome, Canceled, JobPolicy, RunOrder, Seen
-from sql.jobs.runs import BegunRun, EndedRun, SaidOfRun
+from shardclock import CallOutcome, Canceled, JobPolicy, RunOrder
+from sql.jobs.runs import BegunRun, EndedRun
 from workers.process import ProcessDied
 from workers.runs.lifetime import Lifetime
 from workers.runs.process import Needs, RunProcess
+from workers.runs.report import RunReport
 
 START_S = 120.0  # for the import of the user's code, and for a node that has what the job asks for
 START_AGAIN_S = 5.0
 TELL_S = 2.0  # for a process to take the word to end
 LOOK_S = 1.0  # for the answer to a look; a function that keeps Python's lock answers later
 KILL_S = 1.0  # for a kill to end a process
-REPORT_S = 1.0  # between two reports of one run
 
 
 class LiveRun:
@@ -46,6 +46,7 @@ class LiveRun:
         self.life = Lifetime(lease_until_s)
         self.is_well = False  # its process can make another run
         self.is_lost = False
+        self.report = RunReport()
         self._asked: Asked | None = None
         self._asked_why = ""
         self._is_asked = asyncio.Event()
@@ -54,9 +55,6 @@ class LiveRun:
         self._is_called = False
         self._ends = ends
         self._jitter = jitter
-        self._seen = Seen()
-        self._reported = Seen()
-        self._report_at_s = 0.0
         self._looking: asyncio.Task[None] | None = None
 
     def ask(self, why: Asked, reason: str) -> None:
@@ -67,7 +65,7 @@ class LiveRun:
 
     def lose(self) -> None:
         """End its process at once: the run is somebody else's now, or may soon be."""
-        self.is_lost = True
+        self.is_lost = True  # nobody asks any more how it ended
         self.process.kill()
         self._is_asked.set()
 
@@ -83,7 +81,7 @@ class LiveRun:
         finally:
             if self._looking is not None:
                 self._looking.cancel()
-        seen = self._seen
+        seen = self.report.seen
         return EndedRun(
             self.run, ending, time.monotonic() - began_s, seen.log or None, progress=seen.progress, message=seen.message
         )
@@ -92,15 +90,6 @@ class LiveRun:
         """Begin to look at what the run has said; this also lets its process live on."""
         if self._is_called and (self._looking is None or self._looking.done()):
             self._looking = asyncio.create_task(self._look())
-
-    def said(self) -> SaidOfRun | None:
-        """Return what the run has said since the last report, or None; once a second."""
-        seen, before, now_s = self._seen, self._reported, time.monotonic()
-        if (seen.said, seen.lines) == (before.said, before.lines) or now_s < self._report_at_s:
-            return None
-        self._reported, self._report_at_s = seen, now_s + REPORT_S
-        log = seen.log if seen.lines != before.lines else None
-        return SaidOfRun(self.run, seen.progress, seen.message, log)
 
     async def _made(self) -> Ending:
         if not await self._within(START_S, self.process.ready()):
@@ -117,6 +106,8 @@ class LiveRun:
         call = asyncio.ensure_future(self.process.run(order, lives_s=self.life.grant()))
         try:
             if not await self._within(self.policy.max_runtime_s, call):
+                if self.is_lost:
+                    raise ProcessDied("its run was lost")
                 await self._tell_to_end()
                 # It ends itself if the kill does not reach it.
                 self.life.ends_by_s = time.monotonic() + self.policy.grace_s + KILL_S
@@ -125,7 +116,7 @@ class LiveRun:
                     self.process.kill()
                     killed = Canceled(f"it did not end within {self.policy.grace_s:g} s, and was killed")
                     return replace(self._judged(killed), rest_s=self.life.rest_s)
-            outcome, self._seen = call.result()
+            outcome, self.report.seen = call.result()
         finally:
             call.cancel()
         self.is_well = True
@@ -163,7 +154,7 @@ class LiveRun:
         try:
             async with asyncio.timeout(LOOK_S):
                 granted_s = self.life.grant()
-                self._seen = await self.process.look(lives_s=granted_s)
+                self.report.seen = await self.process.look(lives_s=granted_s)
                 self.life.was_granted(granted_s)
         except (TimeoutError, ProcessDied):
             return  # the call of the run says what became of it

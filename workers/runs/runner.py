@@ -9,35 +9,26 @@ from dataclasses import dataclass
 from structlog.typing import FilteringBoundLogger
 
 from jobs.ending import Asked, Ending, Jitter, crash_of
-from jobs.policy import policy_of
+from jobs.policy import read_policy
 from jobs.spec import InvalidJob, JobSpec
 from jobs.states import JobState, RunOutcome
 from shardclock import JobPolicy
 from sql.deliveries.claim import Claim, renew_deliveries
 from sql.jobs.declare import FORGOTTEN_MAX, MENDED_MAX, mend_job_waits, prune_runs, tend_jobs
-from sql.jobs.runs import (
-    BegunRun,
-    EndedRun,
-    How,
-    advance_runs,
-    begin_runs,
-    end_runs,
-    record_late_runs,
-    report_runs,
-    watch_runs,
-)
+from sql.jobs.runs import BegunRun, EndedRun, SaidOfRun, begin_runs, report_runs, watch_runs
 from sql.session import Session
+from workers.hand import Hand
 from workers.runs.gate import HintGate
 from workers.runs.live import KILL_S, START_AGAIN_S, LiveRun
 from workers.runs.places import Places
 from workers.runs.process import Needs, RunProcess
+from workers.runs.writer import RunWriter
 
 WATCH_S = 0.25  # between two looks at what runs: who disables a job is heard this soon
 MARGIN_S = 2.0  # a run's process is gone so long before its lease is over
 TEND_S = 30.0
 PRUNE_S = 60.0
 NOT_HERE_S = 5.0  # before a start whose code this worker lacks is begun again, if possible by another worker
-ENDS_MAX = 200  # by one statement
 CLOSE_S = 0.5  # for ends of runs whose jobs somebody has locked, when the worker leaves
 
 
@@ -65,26 +56,24 @@ class JobRunner:
         jitter: Jitter = random.uniform,
     ) -> None:
         self.soon = asyncio.Event()
-        self.lost = 0
         self._holder = holder
         self._specs = {spec.reference: spec for spec in specs}
         self._settings = settings
         self._places = Places(settings.places, start=start)
         self._gate = HintGate(settings.poll_s)
         self._runs, self._watches, self._tends = session("runs"), session("watches"), session("tends")
+        self._hand = Hand[BegunRun]()
+        self._writer = RunWriter(self._runs, holder, self._hand)
         self._log = log
         self._jitter = jitter
         self._live: dict[Claim, LiveRun] = {}
         self._making: dict[Claim, asyncio.Task[None]] = {}
-        self._renewed_s: dict[Claim, float] = {}
-        self._advanced: list[tuple[BegunRun, str, str | None]] = []
-        self._ended: list[EndedRun] = []
         self._prune_at_s = 0.0
         self._stopped = False
 
     def __len__(self) -> int:
         """Count the runs in hand."""
-        return len(self._live) + len(self._ended)
+        return len(self._hand)
 
     @property
     def has_jobs(self) -> bool:
@@ -105,8 +94,8 @@ class JobRunner:
         units:   returns the seconds to wait before the next turn
         """
         self.soon.clear()
-        await self._advance()
-        await self._end()
+        await self._writer.write_advances()
+        await self._writer.write_ends()
         if self._stopped or not may_begin:
             return self._settings.poll_s
         return 0.0 if await self._begin() else self._settings.poll_s
@@ -119,8 +108,7 @@ class JobRunner:
             await self._heed(live)
             for it in live:
                 it.look()
-            if said := [told for it in live if (told := it.said()) is not None]:
-                await report_runs(self._watches, said)
+            await self._report(live)
         return WATCH_S
 
     async def tend_turn(self) -> float:
@@ -130,7 +118,7 @@ class JobRunner:
         """
         if not self._specs:
             await self._begin()
-            await self._end()
+            await self._writer.write_ends()
         mended = await mend_job_waits(self._tends, self._holder)
         self._tell_repaired(mended)
         if len(mended) == MENDED_MAX:
@@ -145,7 +133,7 @@ class JobRunner:
 
     async def until_ended(self) -> None:
         """Wait until no run is under way, and write how all of them ended."""
-        while self._making or self._ended:
+        while self._making or len(self._writer):
             if self._making:
                 await asyncio.wait(self._making.values(), return_when=asyncio.FIRST_COMPLETED)
             await self.turn(may_begin=False)
@@ -158,33 +146,38 @@ class JobRunner:
         self.soon.set()
         return set(self._making.values())
 
-    async def close(self) -> None:
-        """Break off what runs, and end it; its starts are made again by others.
-
-        errors:  StoreUnavailable  the outcome is unknown: the leases run out by themselves
-        """
+    async def break_off(self) -> None:
+        """End what still runs, and its processes; its starts are made again by others."""
         for task in self._making.values():
             task.cancel()
         await asyncio.gather(*self._making.values(), return_exceptions=True)
         for it in self._live.values():
             it.process.kill()
+            if it.is_lost:
+                continue
             reason = "its worker left, and it was broken off"
             left = Ending(RunOutcome.INTERRUPTED, delay_s=0.0, reason=reason, rest_s=KILL_S)
-            self._ended.append(EndedRun(it.run, left))
+            self._writer.end(EndedRun(it.run, left))
         self._live.clear()
         self._places.end()
+
+    async def write_rest(self) -> None:
+        """Write how all runs have ended.
+
+        errors:  StoreUnavailable  the outcome is unknown: the leases run out by themselves
+        """
         until_s = time.monotonic() + CLOSE_S
-        await self._end()
-        while self._ended and time.monotonic() < until_s:  # somebody has locked their jobs
+        await self._writer.write_ends()
+        while len(self._writer) and time.monotonic() < until_s:  # somebody has locked their jobs
             await asyncio.sleep(CLOSE_S / 10)
-            await self._end()
+            await self._writer.write_ends()
 
     def _tell_repaired(self, repairs: Mapping[str, str]) -> None:
         for job, repair in repairs.items():
             self._log.warning("job repaired", job=job, repair=repair)
 
     async def _begin(self) -> bool:
-        sent_s, before = time.monotonic(), len(self._ended)
+        sent_s, before = time.monotonic(), len(self._writer)
         begun = await begin_runs(
             self._runs,
             self._holder,
@@ -195,26 +188,26 @@ class JobRunner:
         )
         found = bool(begun.runs or begun.dropped or begun.replaced)
         self._gate.learn(found=found, now_s=time.monotonic())
+        self._hand.take(begun.runs, now_s=sent_s)
         for run in begun.runs:
-            self._renewed_s[run.claim] = sent_s
             try:
-                self._take(run, policy_of(run.policy), sent_s)
+                self._take(run, read_policy(run.policy), sent_s)
             except InvalidJob as refusal:
-                self._ended.append(EndedRun(run, Ending(RunOutcome.FAILED, fails=True, reason=str(refusal))))
+                self._writer.end(EndedRun(run, Ending(RunOutcome.FAILED, fails=True, reason=str(refusal))))
             except Exception as error:  # noqa: BLE001 - whatever Ray says, the other runs of this answer have begun
                 reason = f"its process can't be started: {type(error).__name__}: {error}"[:300]
                 ending = Ending(RunOutcome.INTERRUPTED, delay_s=START_AGAIN_S, reason=reason)
-                self._ended.append(EndedRun(run, ending))
+                self._writer.end(EndedRun(run, ending))
         # To look again at once helps only if another run has ended, or if a place is free.
         again = (begun.saturated and found) or (bool(begun.runs) and self._places.free > 0)
-        return len(self._ended) > before or again
+        return len(self._writer) > before or again
 
     def _take(self, run: BegunRun, policy: JobPolicy, sent_s: float) -> None:
         if run.crashed:
             self._find_crashed(run, policy)
         elif run.function not in self._specs:
             why = "this worker's app does not have its code"
-            self._ended.append(EndedRun(run, Ending(RunOutcome.INTERRUPTED, delay_s=NOT_HERE_S, reason=why)))
+            self._writer.end(EndedRun(run, Ending(RunOutcome.INTERRUPTED, delay_s=NOT_HERE_S, reason=why)))
         else:
             self._make(run, policy, sent_s)
 
@@ -223,7 +216,7 @@ class JobRunner:
         may_live_s = run.lease_left.total_seconds()
         ending = crash_of(reason, policy, attempt=run.attempt, may_live_s=may_live_s, jitter=self._jitter)
         self._log.warning("run crashed", job=run.job, run=run.run_id, attempt=run.attempt, reason=reason)
-        self._ended.append(EndedRun(run, ending))
+        self._writer.end(EndedRun(run, ending))
 
     def _make(self, run: BegunRun, policy: JobPolicy, sent_s: float) -> None:
         needs = Needs.of(self._specs[run.function].priority, policy)
@@ -245,6 +238,8 @@ class JobRunner:
         ended = await live.make()
         self._forget(live.run.claim)
         self._places.give_back(needs, live.process, is_well=live.is_well and not live.is_lost)
+        if live.is_lost:
+            return
         if ended.ending.outcome in (RunOutcome.FAILED, RunOutcome.TIMED_OUT, RunOutcome.CRASHED):
             self._log.warning(
                 "run failed",
@@ -255,44 +250,20 @@ class JobRunner:
                 reason=ended.ending.reason,
                 traceback=ended.ending.traceback,
             )
-        if live.is_lost:
-            self._renewed_s.pop(live.run.claim, None)
-        else:
-            self._ended.append(ended)
-            self.soon.set()
-
-    def _say(self, live: LiveRun, state: JobState, reason: str | None) -> None:
-        self._advanced.append((live.run, state.value, reason))
+        self._writer.end(ended)
         self.soon.set()
 
-    async def _advance(self) -> None:
-        """Write what runs do now; what concerns a job that somebody has locked is written in a later turn."""
-        if self._advanced:
-            said = list(self._advanced)
-            locked = await advance_runs(self._runs, self._holder, _last_of_each(said))
-            again = [it for it in said if it[0].claim in locked]
-            self._advanced = again + self._advanced[len(said) :]
+    def _say(self, live: LiveRun, state: JobState, reason: str | None) -> None:
+        self._writer.advance(live.run, state, reason)
+        self.soon.set()
 
-    async def _end(self) -> None:
-        """End what has ended: nothing is forgotten before Postgres has said so."""
-        while self._ended:
-            await self._advance()  # a short run may have been called and have ended since
-            batch = _one_of_each_job(self._ended)[:ENDS_MAX]
-            how = await end_runs(self._runs, self._holder, batch)
-            locked = [it for it in batch if how[it.run.claim] is How.LOCKED]
-            lost = [it for it in batch if how[it.run.claim] is How.LOST]
-            if lost:
-                self.lost += len(lost)
-                # Whoever ends a run that has crashed, and hears that it was ended, comes to no end of it.
-                late = [it for it in lost if it.ending.outcome is not RunOutcome.CRASHED]
-                await record_late_runs(self._runs, late)
-            sent = {it.run.claim for it in batch} - {it.run.claim for it in locked}
-            self._ended = [it for it in self._ended if it.run.claim not in sent]
-            self._advanced = [it for it in self._advanced if it[0].claim not in sent]
-            for claim in sent:
-                self._renewed_s.pop(claim, None)
-            if locked and len(locked) == len(batch):
-                return  # in the next turn
+    async def _report(self, live: Sequence[LiveRun]) -> None:
+        now_s = time.monotonic()
+        said = [(it, report) for it in live if (report := it.report.due(now_s)) is not None]
+        if said:
+            await report_runs(self._watches, [SaidOfRun(it.run, *report) for it, report in said])
+            for it, _ in said:
+                it.report.written(now_s)
 
     async def _heed(self, live: Sequence[LiveRun]) -> None:
         heard = await watch_runs(self._watches, [it.run for it in live])
@@ -306,46 +277,30 @@ class JobRunner:
 
     async def _renew(self) -> None:
         """Renew the leases of what runs, and of what has ended until Postgres has taken the end."""
-        now_s = time.monotonic()
-        runs = [*(it.run for it in self._live.values()), *(it.run for it in self._ended)]
-        old = [run for run in runs if self._renewed_s.get(run.claim, now_s) < now_s - self._settings.lease_s / 4]
+        now_s, lease_s = time.monotonic(), self._settings.lease_s
+        old = self._hand.renewed_before(now_s - lease_s / 4)
         if not old:
             return
-        renewal = await renew_deliveries(self._watches, self._holder, old, lease_s=self._settings.lease_s)
-        for claim in (run.claim for run in old):
-            live = self._live.get(claim)
-            if claim in renewal.locked:
-                # Nobody else can claim it now, so the run goes on. But its lease does not: if the lock outlasts the
-                # lease, the run's process ends itself, since the moment the lock is gone another worker may begin.
-                continue
-            if claim not in renewal.renewed:
+        renewal = await renew_deliveries(self._watches, self._holder, old, lease_s=lease_s)
+        self._hand.renew((run for run in old if run.claim in renewal.renewed), now_s=now_s)
+        for run in old:
+            live = self._live.get(run.claim)
+            if run.claim in renewal.renewed:
+                if live is not None:
+                    live.life.lease_until_s = now_s + lease_s - MARGIN_S
+            elif run.claim not in renewal.locked:
+                self._hand.drop([run])
                 if live is not None:
                     self._lose(live, "its lease could not be renewed")
-                continue
-            if claim in self._renewed_s:  # its end was not taken meanwhile
-                self._renewed_s[claim] = now_s
-            if live is not None:
-                live.life.lease_until_s = now_s + self._settings.lease_s - MARGIN_S
+            # Nobody else can claim what somebody has locked, so such a run goes on. But its lease does not: if the lock
+            # outlasts it, the run's process ends itself, since another worker may begin the moment the lock is gone.
 
     def _lose(self, live: LiveRun, why: str) -> None:
         if not live.is_lost:
-            self.lost += 1
             self._log.warning("run lost", job=live.run.job, run=live.run.run_id, reason=why)
+            self._hand.drop([live.run])
             live.lose()
 
     def _forget(self, claim: Claim) -> None:
         for known in (self._live, self._making):
             known.pop(claim, None)
-
-
-def _one_of_each_job(ended: Sequence[EndedRun]) -> list[EndedRun]:
-    first: dict[str, EndedRun] = {}
-    for it in ended:
-        first.setdefault(it.run.job, it)
-    return list(first.values())
-
-
-def _last_of_each(
-    said: Sequence[tuple[BegunRun, str, str | None]],
-) -> list[tuple[BegunRun, str, str | None]]:
-    return list({(run.claim): (run, state, reason) for run, state, reason in said}.values())

@@ -9,6 +9,7 @@ import asyncpg
 import pytest
 
 import workers.runs.runner
+import workers.runs.writer
 from sql.cluster.holders import end_holders
 from sql.deliveries.claim import Claim
 from sql.jobs.runs import How, end_runs
@@ -76,7 +77,7 @@ async def test_a_crash_whose_end_was_sent_twice_is_not_late(
     async with JobWorker(dsn, 11) as lost:
         await lost.one()
         await end_holders(lost.session, [11], why="died")
-    monkeypatch.setattr(workers.runs.runner, "end_runs", end)
+    monkeypatch.setattr(workers.runs.writer, "end_runs", end)
 
     async with running_jobs(dsn, RunProcesses(), [spec]):
         await eventually(lambda: How.LOST in answers)
@@ -104,6 +105,24 @@ async def test_a_worker_whose_app_has_no_jobs_any_more_ends_what_the_app_before_
     assert await value(dsn, "select shardclock.remove_job('refresh')")
 
 
+async def test_a_run_is_killed_with_its_worker_also_when_postgres_takes_nothing_any_more(
+    dsn: str, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec, processes = job_spec(every_s=3_600.0), RunProcesses(gate=asyncio.Event(), heeds=False)
+    await declare(dsn, spec)
+    await fire(shard)
+    monkeypatch.setattr("workers.worker.CALLS_END_S", 0.05)
+
+    async def refuse() -> None:
+        raise StoreUnavailable("no answer")
+
+    async with running_jobs(dsn, processes, [spec]) as worker:
+        await eventually(lambda: is_in(dsn, "RUNNING"))
+        worker._settler.settle_rest = refuse  # type: ignore[method-assign]
+
+    assert [process.killed for _, process in processes.started] == [True]
+
+
 async def test_a_run_that_ends_at_a_drain_while_its_job_is_locked_for_a_moment_is_no_crash(
     dsn: str, shard: HolderClient
 ) -> None:
@@ -117,16 +136,16 @@ async def test_a_run_that_ends_at_a_drain_while_its_job_is_locked_for_a_moment_i
         await lock.start()
         await connection.execute("select from shardclock.jobs for update")
         gate.set()
-        await eventually(lambda: bool(worker._runner._ended))
-        close = worker._runner.close
+        await eventually(lambda: len(worker._runner._writer) == 1)
+        write_rest = worker._runner.write_rest
 
-        async def close_then_unlock() -> None:
-            closing = asyncio.ensure_future(close())
+        async def write_rest_then_unlock() -> None:
+            writing = asyncio.ensure_future(write_rest())
             await asyncio.sleep(0.1)
             await lock.rollback()
-            await closing
+            await writing
 
-        worker._runner.close = close_then_unlock  # type: ignore[method-assign]
+        worker._runner.write_rest = write_rest_then_unlock  # type: ignore[method-assign]
     await connection.close()
 
     assert await outcomes(dsn) == {"SUCCEEDED": 1}

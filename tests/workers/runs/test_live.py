@@ -217,25 +217,30 @@ async def test_a_run_that_is_cancelled_before_its_process_is_there_is_not_called
     assert (done.ending.outcome, process.orders) == (RunOutcome.CANCELED, [])
 
 
-async def test_what_a_run_says_is_reported_once_and_a_look_lets_it_live_on(process: FakeRunProcess) -> None:
+async def test_a_look_hears_what_a_run_says_and_lets_it_live_on(process: FakeRunProcess) -> None:
     live = live_run(process)
     making = asyncio.create_task(live.make())
     await eventually(lambda: bool(process.orders))
-    assert live.said() is None
     process.seen = Seen(0.5, "half", said=1, lines=2, log="a\nb")
     live.life.lease_until_s += 10
 
     live.look()
-    await eventually(lambda: len(process.lives_s) == 2)
-    said = None
-    await eventually(lambda: (live.said() is not None) or live._reported.said == 1)
-    said = live._reported
+    await eventually(lambda: live.report.seen == process.seen)
 
-    assert (said.progress, said.message, said.log) == (0.5, "half", "a\nb")
-    assert live.said() is None, "once a second, and only what is new"
     assert process.lives_s[1] > process.lives_s[0] + 9
     process.told.set()
     await making
+
+
+async def test_a_run_that_is_lost_is_killed_and_nobody_is_told_that_it_took_too_long(process: FakeRunProcess) -> None:
+    told = Told()
+    live = live_run(process, told)
+
+    done = await ended(live, live.lose, process)
+
+    assert process.killed
+    assert told.ends == []
+    assert done.ending.outcome is not RunOutcome.TIMED_OUT
 
 
 async def test_what_a_run_said_last_is_told_with_its_end_however_short_ago_it_was() -> None:

@@ -148,7 +148,7 @@ async def test_a_run_that_prints_without_end_is_looked_at_and_ended_and_needs_no
 
     await eventually(lambda: _has_said(live, lines=5_000))
     grown = seen_by_kernel.memory_info().rss - before
-    log = live._seen.log
+    log = live.report.seen.log
     done = await asyncio.wait_for(making, 30.0)
 
     assert grown < GROWTH_MAX
@@ -179,4 +179,4 @@ async def test_a_run_that_raises_what_can_not_be_pickled_has_failed_and_says_so(
 
 def _has_said(live: LiveRun, lines: int = 1) -> bool:
     live.look()
-    return live._seen.lines >= lines
+    return live.report.seen.lines >= lines
