@@ -1,7 +1,6 @@
 """The deliveries of one endpoint in one worker: those that wait, and those that are being sent."""
 
 import asyncio
-import random
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
@@ -22,12 +21,12 @@ from webhooks.endpoint import Endpoint, EndpointRules
 from webhooks.envelope import write_body
 from webhooks.policy import policy_of
 from webhooks.sender import Message
-from workers.attempts import backoff_s, settlement_of, why_not
+from workers.attempts import Jitter, backoff_s, settlement_of, why_not
 from workers.breaker import Breaker, BreakerSettings
 from workers.budget import Load
-from workers.calls import Broken, Calls
+from workers.calls import Calls
+from workers.context import WorkerContext
 from workers.route import Route, route_of
-from workers.stats import WorkerStats
 
 FRESH_S = 2.0  # how long what was read of an endpoint may be used
 IDLE_S = 60.0  # an endpoint to which nothing was sent for this long is forgotten
@@ -62,28 +61,25 @@ class EndpointQueue:
         self,
         key: EndpointName,
         rules: EndpointRules,
+        context: WorkerContext,
         *,
         send: Send,
-        settle: Callable[[Sequence[Settlement]], None],
-        now: Callable[[], datetime],
         ask: Callable[[], None],
-        stats: WorkerStats,
-        broken: Broken,
     ) -> None:
         self.key = key
         self.gone: GoneAt | None = None  # nobody has recorded that yet
         self._rules = rules
         self._transmit = send
-        self._settle = settle
-        self._now = now
+        self._context = context
+        self._settle = context.settle
+        self._now = context.now
         self._ask = ask
-        self._stats = stats
         self.load = Load()
         self.each_bytes = 0  # of one payload, in the mean of the last claim
         self._waiting: deque[ClaimedDelivery] = deque()
-        self._sending = Calls(broken)
+        self._sending = Calls(context.broken)
         self._route: Route | None = None
-        self._breaker = _breaker_of(policy_of({}))
+        self._breaker = self._breaker_of(policy_of({}))
         self._read_at_s = float("-inf")
         self._used_at_s = float("-inf")
         self._alarm: asyncio.TimerHandle | None = None
@@ -139,7 +135,7 @@ class EndpointQueue:
             self._route = route_of(stored, self._rules)
             # Where nothing may be sent nothing is probed.
             if self._route.policy != before or self._route.endpoint is None:
-                self._breaker = _breaker_of(self._route.policy)
+                self._breaker = self._breaker_of(self._route.policy)
         self._begin()
 
     def drop(self, lost: Collection[Claim]) -> None:
@@ -151,7 +147,7 @@ class EndpointQueue:
         """Forget that it is gone, which is recorded now, and how it was stored before."""
         self.gone = None
         self._route = None
-        self._breaker = _breaker_of(policy_of({}))
+        self._breaker = self._breaker_of(policy_of({}))
         self._read_at_s = float("-inf")
 
     def stop(self) -> set[asyncio.Task[None]]:
@@ -216,12 +212,12 @@ class EndpointQueue:
             self.gone = GoneAt(route.stored.url, answer.reason)
             self._route = route.closed(answer.reason)
             self._ask()
-        self._settle([settlement_after(delivery, answer, route.policy, now=self._now())])
+        self._settle([settlement_after(delivery, answer, route.policy, now=self._now(), jitter=self._context.jitter)])
         self._begin()
 
     def _write(self, delivery: ClaimedDelivery) -> Message:
         """Write what is sent now, and count it: a body that waited for its turn would be in memory for nothing."""
-        self._stats.count_called(delivery.target, [delivery], now=self._now())
+        self._context.stats.count_called(delivery.target, [delivery], now=self._now())
         return message_of(delivery)
 
     def _take_waiting(self) -> list[ClaimedDelivery]:
@@ -233,12 +229,18 @@ class EndpointQueue:
     def _refused(self, delivery: ClaimedDelivery, route: Route) -> Settlement:
         if route.is_final:
             return Settlement(delivery, Ending.DEAD, fails=True, reason=route.why_not)
-        return settlement_of(delivery, Failed(route.why_not or ""), route.policy, now=self._now())
+        failed = Failed(route.why_not or "")
+        return settlement_of(delivery, failed, route.policy, now=self._now(), jitter=self._context.jitter)
 
     def _wake_in(self, delay_s: float) -> None:
         if self._alarm is not None:
             self._alarm.cancel()
         self._alarm = asyncio.get_running_loop().call_later(delay_s, self._begin)
+
+    def _breaker_of(self, policy: Policy) -> Breaker:
+        assert policy.concurrency is not None, "an endpoint's policy has all numbers"
+        settings = BreakerSettings(concurrency=policy.concurrency, per_s=policy.rate_per_s)
+        return Breaker(settings, self._context.jitter)
 
 
 def message_of(delivery: ClaimedDelivery) -> Message:
@@ -259,7 +261,9 @@ def message_of(delivery: ClaimedDelivery) -> Message:
     return Message(f"timer_{delivery.timer_key}", write_body(delivery.fired_at, fields, delivery.payload))
 
 
-def settlement_after(delivery: ClaimedDelivery, answer: Answer, policy: Policy, *, now: datetime) -> Settlement:
+def settlement_after(
+    delivery: ClaimedDelivery, answer: Answer, policy: Policy, *, now: datetime, jitter: Jitter
+) -> Settlement:
     """Decide what follows an answer."""
     outcome: Outcome
     match answer:
@@ -274,11 +278,6 @@ def settlement_after(delivery: ClaimedDelivery, answer: Answer, policy: Policy, 
             outcome = Failed(answer.reason)
         case _:
             # The endpoint asks for a pause; ours may be longer.
-            pause_s = max(answer.after_s, backoff_s(delivery.failed_attempts + 1, policy))
+            pause_s = max(answer.after_s, backoff_s(delivery.failed_attempts + 1, policy, jitter=jitter))
             outcome = RetryLater(pause_s, answer.reason)
-    return settlement_of(delivery, outcome, policy, now=now, duration_s=answer.duration_s)
-
-
-def _breaker_of(policy: Policy) -> Breaker:
-    assert policy.concurrency is not None, "an endpoint's policy has all numbers"
-    return Breaker(BreakerSettings(concurrency=policy.concurrency, per_s=policy.rate_per_s), random.uniform)
+    return settlement_of(delivery, outcome, policy, now=now, duration_s=answer.duration_s, jitter=jitter)

@@ -145,13 +145,4 @@ class Endpoints:
             self._sender = Sender(SenderSettings(), networks=self._rules.networks)
             self._send = self._sender.send_in_turn
         key = EndpointName(lane.tenant_id, lane.target.removeprefix(WEBHOOK))
-        return EndpointQueue(
-            key,
-            self._rules,
-            send=self._send_if_may,
-            settle=self._context.settle,
-            now=self._context.now,
-            ask=self.asked.set,
-            stats=self._context.stats,
-            broken=self._context.broken,
-        )
+        return EndpointQueue(key, self._rules, self._context, send=self._send_if_may, ask=self.asked.set)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -24,6 +25,7 @@ from webhooks.answers import Answer, Delivered, Fault, Gone, Retry
 from webhooks.endpoint import Endpoint, EndpointRules
 from webhooks.policy import policy_of
 from webhooks.sender import Message
+from workers.context import WorkerContext
 from workers.endpoint_queue import EndpointQueue, NotNow, message_of, settlement_after
 from workers.stats import WorkerStats
 
@@ -69,16 +71,17 @@ class Bench:
 
     def __post_init__(self) -> None:
         self.broken: list[BaseException] = []
-        self.queue = EndpointQueue(
-            KEY,
-            EndpointRules(),
-            send=self.sent,
+        context = WorkerContext(
             settle=self._settle,
+            may_call=lambda: True,
+            held=list,
+            claim_again=lambda _: None,
             now=lambda: self.clock,
-            ask=self._learn,
             stats=self.stats,
             broken=self.broken.append,
+            jitter=lambda _, most: most,
         )
+        self.queue = EndpointQueue(KEY, EndpointRules(), context, send=self.sent, ask=self._learn)
 
     def ended(self) -> dict[int, Ending | None]:
         """Return how each settled attempt ended, by timer."""
@@ -188,12 +191,14 @@ async def test_a_policy_that_was_changed_counts_as_soon_as_it_is_read() -> None:
 
 async def test_a_failed_attempt_is_made_again_and_the_endpoint_may_ask_for_a_longer_pause() -> None:
     policy = policy_of({})
-    short = settlement_after(delivery(1), DOWN, policy, now=NOON)
-    long = settlement_after(delivery(1), replace(DOWN, after_s=900.0), policy, now=NOON)
+    short = settlement_after(delivery(1), DOWN, policy, now=NOON, jitter=random.uniform)
+    long = settlement_after(delivery(1), replace(DOWN, after_s=900.0), policy, now=NOON, jitter=random.uniform)
 
     assert (short.ending, short.fails, short.delay_s) == (None, True, 5.0)
     assert (long.ending, long.fails, long.delay_s) == (None, True, 900.0)
-    last = settlement_after(delivery(1, failed_attempts=19), replace(DOWN, after_s=900.0), policy, now=NOON)
+    last = settlement_after(
+        delivery(1, failed_attempts=19), replace(DOWN, after_s=900.0), policy, now=NOON, jitter=random.uniform
+    )
     assert last.ending is Ending.DEAD
 
 
