@@ -1,5 +1,6 @@
-"""Compiled definitions, kept in memory: an engine reads each model once."""
+"""Compiled definitions, kept in memory."""
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Iterable
 
@@ -61,7 +62,8 @@ async def _read(session: Session, definition_key: int) -> tuple[str, Definition 
     if stored is None:
         return None
     try:
-        processes = read_model(stored.model)
+        # In a thread, so that heartbeats go on: a large model takes seconds.
+        processes = await asyncio.to_thread(read_model, stored.model)
     except InvalidModel:
         return stored.tenant_id, None
     return stored.tenant_id, next((it for it in processes if it.process_id == stored.process_id), None)

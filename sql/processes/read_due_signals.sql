@@ -1,6 +1,6 @@
 -- Reads the signals of the holder's instances that are due, with what is known of these instances. It claims nothing: an
 -- instance's version protects what is written. While a signal is put off that no engine could take, later ones of its
--- instance wait for it, but for its first one and a cancellation.
+-- instance wait for it, but for its first one and, once it has begun, a cancellation.
 --
 -- in:    :holder bigint, :batch integer, :bytes bigint: after so many of signals and states there is no other signal,
 --        :stripe integer of :stripes integer: a part of the holder's instances, from 0;
@@ -11,7 +11,8 @@
 --        parent_key bigint, parent_token bigint, state text (with its first signal alone), has_ended boolean: of the
 --        instance, null if there is none; server_time timestamptz: in the order in which they are to be taken
 -- locks: nothing
--- index: deliveries_of_processes, up to the batch; deliveries_put_off and instances_pkey, one probe for each; holders_pkey
+-- index: deliveries_of_processes, up to the batch; deliveries_put_off, deliveries_pkey and instances_pkey, one probe for
+--        each; holders_pkey
 with due as (
     select
         d.timer_key,
@@ -56,7 +57,11 @@ with due as (
                         and (d.failed_attempts = 0 or e.timer_key < d.timer_key)
                 )
                 or d.process_instance_key is null
-                or d.payload ->> 'kind' = 'cancel'
+                or (
+                    d.payload ->> 'kind' = 'cancel'
+                    -- An instance that is yet to begin is cancelled after that.
+                    and not exists (select from shardclock.deliveries b where b.timer_key = d.process_instance_key)
+                )
             )
         order by d.next_attempt_at, d.timer_key
         limit :batch::integer

@@ -19,6 +19,7 @@ from engine.putting_off import TOO_NEW_TRIES_MAX
 from engine.runner import SignalRunner
 from engine.stats import EngineStats
 from service import processes
+from sql.processes.instances import cancel_instance as cancel
 from sql.processes.instances import set_variables
 from sql.session import Session
 from tests.support.bpmn import model
@@ -94,6 +95,28 @@ async def test_a_model_that_this_release_refuses_is_left_to_a_newer_engine(
 
         assert await it.state(key) == "RUNNING"
         assert await it.dead() == []
+
+
+async def test_the_cancel_of_a_start_that_is_left_to_a_newer_engine_waits_with_it(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with of(dsn) as it:
+
+        def refuse(_: bytes) -> Any:
+            raise InvalidModel(Problem("u", "this release knows no such element"))
+
+        key = await processes.start(it.session, "p")
+        with monkeypatch.context() as older:
+            older.setattr("engine.definitions.read_model", refuse)
+            await it.turns(1)
+            assert await cancel(it.session, key) == "SENT"
+            await it.turns(TURNS)
+        assert await it.dead() == []
+
+        it.restart()
+        await it.turns(1)
+
+        assert await it.state(key) == "CANCELED"
 
 
 async def test_a_kind_of_signal_that_this_release_does_not_know_is_left_to_a_newer_engine(
