@@ -18,7 +18,6 @@ from gateway.parts import Gateway, keyed, unconditional
 from gateway.reference import page
 from gateway.reference.openapi import openapi_of
 from gateway.requests.callers import Anyone, KeyHolders
-from gateway.requests.idempotency import forgetting
 from gateway.requests.paths import KeptSlashes
 from gateway.requests.queries import known_query
 from gateway.requests.recording import Recorded
@@ -46,6 +45,7 @@ from gateway.routes import (
 )
 from gateway.routes.creating import CREATE, TIMERS, create_timer
 from gateway.settings import GatewaySettings
+from gateway.upkeep.forgetting import forgetting
 from gateway.upkeep.hinting import hinting
 from gateway.upkeep.stats import Counted, RequestStats, reporting
 from gateway.upkeep.watching import watching

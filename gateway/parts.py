@@ -19,7 +19,7 @@ from gateway.reference.openapi import FOR_ALL_TENANTS, SCOPE
 from gateway.requests.bodies import read_object
 from gateway.requests.callers import Caller, Callers
 from gateway.requests.problems import NOT_ALLOWED, REFUSED, Problem
-from gateway.requests.recording import RECORDED_SCOPES, begin_act, note_body
+from gateway.requests.recording import RECORDED_SCOPES, act_of, begin_act, drop_act, note_body
 from gateway.settings import GatewaySettings
 from gateway.waits.instance_ends import InstanceEnds
 from gateway.waits.task_lines import TaskLines
@@ -148,10 +148,11 @@ async def acting(request: Request, tenants: Tenants) -> AsyncIterator[Session]:
     """
     async with gateway_of(request).pool.session(tenants) as session, session.transaction():
         yield session
-        if not hasattr(request.state, "act"):
+        act = act_of(request)
+        if act is None:
             return
-        await record_act(session, request.state.act, DONE)
-    del request.state.act
+        await record_act(session, act, DONE)
+    drop_act(request)
 
 
 async def writer_of(request: Request, caller: Annotated[Caller, Depends(scoped("write"))]) -> Caller:

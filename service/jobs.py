@@ -28,11 +28,11 @@ T = TypeVar("T")
 
 
 class UnknownJob(Refusal):
-    """Refuse a job that is not there, or can't be started, in one sentence."""
+    """Refuse a job that is not there, in one sentence."""
 
 
 class JobConflict(Refusal):
-    """Refuse a job that can't be added or removed, in one sentence; nothing was changed."""
+    """Refuse what a job can't do now, in one sentence: to be added, removed or started; nothing was changed."""
 
 
 async def list_jobs(session: Session) -> list[Job]:
@@ -58,7 +58,8 @@ async def find_job(session: Session, name: str) -> Job:
 async def run_job(session: Session, name: str, *, config: str | None = None) -> int:
     """Start a job now; return the key of the start's timer. `config` is JSON text, for this run alone.
 
-    errors:  UnknownJob        it is unknown, disabled or withdrawn
+    errors:  UnknownJob        there is none of that name
+             JobConflict       it is disabled or withdrawn
              InvalidTimer      the configuration is no JSON, or too long
              StoreUnavailable  the outcome is unknown: calling again may start it twice
     """
@@ -85,7 +86,8 @@ async def disable_job(session: Session, name: str, *, reason: str | None = None)
 async def enable_job(session: Session, name: str) -> str:
     """Let a disabled job start again; return its state.
 
-    errors:  UnknownJob        it is unknown, or its code is gone
+    errors:  UnknownJob        there is none of that name
+             JobConflict       its code is gone
              StoreUnavailable  the outcome is unknown: call again
     """
     return await _unless_refused(session, name, statements.enable_job(session, name))
@@ -253,4 +255,4 @@ async def _unless_refused(session: Session, name: str, call: Awaitable[T]) -> T:
         if not error.is_for_users:
             raise
         await find_job(session, name)  # who misspelled it is told the nearest names, however many there are
-        raise UnknownJob(str(error)) from None
+        raise JobConflict(str(error)) from None

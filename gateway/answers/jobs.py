@@ -14,7 +14,7 @@ class JobAnswer(Answer):
     """A job, with all that is known of it."""
 
     name: str = Field(examples=["refresh"])
-    function: str = Field(examples=["shop.jobs.refresh"])
+    function: str = Field(examples=["shop.jobs:refresh"])
     state: str = Field(examples=["SCHEDULED"])
     every_s: float | None = Field(examples=[900.0])
     schedule: str | None

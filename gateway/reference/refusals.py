@@ -54,6 +54,7 @@ OWN: Mapping[str, Collection[Kind]] = {
     "lease_records": {CONFLICT},
     **{name: {CONFLICT} for name in ("claim_task", "complete_task", "cancel_instance")},
     "acknowledge_records": {CONFLICT},
+    **{name: {CONFLICT} for name in ("remove_job", "run_job", "release")},
 }
 
 

@@ -7,43 +7,43 @@ asked for anew.
 
 import hashlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeGuard
 
+from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from gateway.requests.bodies import JSON
 from gateway.requests.callers import Caller
 from gateway.requests.problems import IN_FLIGHT, OTHER_REQUEST, REFUSED, Problem
-from keepers.loops import upkeep
-from sql.pool import Pool
 from sql.requests.requests import (
     IdempotentRequest,
     InFlight,
     OtherParameters,
     Stored,
     begin_requests,
-    forget_requests,
     store_requests,
 )
-from sql.session import NO_TENANTS, Session
+from sql.session import Session
 from timers.refusal import shortened
 
 HEADER = "Idempotency-Key"
 REPLAYED = "Idempotency-Replayed"
 KEY_CHARS_MAX = 255
 KEY_RULE = f"1 to {KEY_CHARS_MAX} printable ASCII characters; draw a UUID"
-FORGET_S = 3_600.0  # between two looks for answers that are old
 
 
 class NothingDone(JSONResponse):
     """Answer that there was nothing to do: the next time there may be."""
 
 
-def request_of(request: Request, caller: Caller, body: Mapping[str, object]) -> IdempotentRequest | None:
+def request_of(
+    request: Request, caller: Caller, body: BaseModel | Mapping[str, object] | None
+) -> IdempotentRequest | None:
     """Read a request's key, and what else makes it the same request; None if it has no key.
+
+    Of a body only what was sent: a newer release, which knows more fields, takes the same bytes for the same request.
 
     errors:  Problem  the key is no text of 1 to 255 characters
     """
@@ -53,7 +53,8 @@ def request_of(request: Request, caller: Caller, body: Mapping[str, object]) -> 
     if not is_key(key):
         raise Problem(REFUSED, f"{HEADER} {shortened(key)} is refused: it must be {KEY_RULE}")
     # Without the query: for how long a caller waits for the answer makes it no other request.
-    return request_with(caller, key, request.method, request.url.path, body)
+    fields = body.model_dump(exclude_unset=True) if isinstance(body, BaseModel) else body or {}
+    return request_with(caller, key, request.method, request.url.path, fields)
 
 
 def request_with(caller: Caller, key: str, method: str, path: str, body: Mapping[str, object]) -> IdempotentRequest:
@@ -93,19 +94,6 @@ async def once(
         if not isinstance(answer, NothingDone):
             await store_requests(connection, [(idempotent, Stored(answer.status_code, bytes(answer.body).decode()))])
     return answer
-
-
-@asynccontextmanager
-async def forgetting(pool: Pool) -> AsyncIterator[None]:
-    """Forget old answers once in a while, during a block."""
-
-    async def forget() -> float:
-        async with pool.session(NO_TENANTS) as session:
-            await forget_requests(session)
-        return FORGET_S
-
-    async with upkeep("forgetting old answers", forget):
-        yield
 
 
 def in_flight(key: str) -> Problem:

@@ -74,9 +74,20 @@ def begin_act(request: Request, caller: Caller, *, tenant_id: str | None) -> Non
     request.state.act = NewAct("api", verb, what, tenant_id, caller.key, caller.name, address)
 
 
+def act_of(request: Request) -> NewAct | None:
+    """Return what is yet to be recorded of a request; None: nothing."""
+    act: NewAct | None = getattr(request.state, "act", None)
+    return act
+
+
+def drop_act(request: Request) -> None:
+    """Record nothing more of a request: it is recorded."""
+    del request.state.act
+
+
 def note_body(request: Request, fields: dict[str, object]) -> None:
     """Add what a request's body asks for to what is recorded of it, if it is recorded."""
-    act: NewAct | None = getattr(request.state, "act", None)
+    act = act_of(request)
     if act is not None:
         request.state.act = replace(act, what={**act.what, **shown(fields)})
 

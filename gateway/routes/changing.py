@@ -40,7 +40,7 @@ async def change_own(
     body: BaseModel | None = None,
 ) -> Response:
     """Change a timer of the caller's, once for each idempotency key, and only if it matches `If-Match`."""
-    idempotent = request_of(request, caller, body.model_dump() if body else {})
+    idempotent = request_of(request, caller, body)
     expected = request.headers.get("if-match")
     due_dates: list[datetime | None] = []  # none if the same request was answered before
 

@@ -11,6 +11,7 @@ from starlette.responses import JSONResponse, Response
 from gateway.parts import acting, gateway_of
 from gateway.requests.callers import Caller
 from gateway.requests.idempotency import REPLAYED, NothingDone, once, request_of
+from gateway.requests.recording import act_of, drop_act
 from sql.session import Session
 
 Done = TypeVar("Done", bound=BaseModel)
@@ -32,9 +33,9 @@ async def do_once(
 
     errors:  as `once`, and whatever `do` raises; then nothing was done
     """
-    idempotent = request_of(request, caller, body.model_dump() if isinstance(body, BaseModel) else body)
+    idempotent = request_of(request, caller, body)
     # What is an operator's is recorded in the same transaction.
-    is_act = hasattr(request.state, "act")
+    is_act = act_of(request) is not None
     lent = acting(request, caller.tenants) if is_act else gateway_of(request).pool.session(caller.tenants)
     async with lent as session:
 
@@ -45,7 +46,7 @@ async def do_once(
 
         answered = await once(session, idempotent, answer)
         if is_act and REPLAYED in answered.headers:
-            del request.state.act  # it is recorded already
+            drop_act(request)  # it was recorded when it was done
     if not isinstance(answered, NothingDone):
         gateway_of(request).signal_hints.want(1)
     return answered

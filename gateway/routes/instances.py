@@ -1,7 +1,5 @@
 """Instances of processes: list and show them, wait for their end, and change what runs."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -18,15 +16,15 @@ from gateway.answers.processes import (
     StepsAnswer,
     WholeInstanceAnswer,
 )
-from gateway.limits.places import Places
 from gateway.parts import Gateway, Here, Manager, Reader, Writer, read_model
 from gateway.reference.openapi import body_of
 from gateway.requests.callers import Caller
 from gateway.requests.listing import listing
 from gateway.requests.paths import Key
 from gateway.requests.problems import CONFLICT, NOT_FOUND, Problem
-from gateway.requests.wait import WaitForEnd, wait_s_of
+from gateway.requests.wait import WaitForEnd
 from gateway.routes.doing import do_once
+from gateway.routes.waiting import may_wait
 from service import processes as use_cases
 from service import token_moves
 from sql.processes import instances as statements
@@ -208,20 +206,6 @@ async def move_tokens(instance_key: Key, request: Request, gateway: Here, caller
         return _sent(instance_key, sent)
 
     return await do_once(request, caller, asked, do, status=202)
-
-
-@asynccontextmanager
-async def may_wait(gateway: Gateway, caller: Caller, wait: str | None, places: Places) -> AsyncIterator[float]:
-    """Say for how long a caller may wait, and keep one of the places meanwhile: who may not wait has started nothing.
-
-    errors:  Problem  too many wait, here or of its tenant
-    """
-    wait_s = wait_s_of(wait) or 0.0
-    if not wait_s:
-        yield 0.0
-        return
-    async with gateway.waiting_of(caller.tenant_id, places):
-        yield wait_s
 
 
 async def ended(

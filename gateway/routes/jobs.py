@@ -1,5 +1,7 @@
 """Jobs, which are the whole installation's: an operator looks at them, and starts and stops them."""
 
+from contextlib import suppress
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -16,20 +18,19 @@ from gateway.answers.jobs import (
     StartedAnswer,
     WaitedRunAnswer,
 )
-from gateway.parts import Here, Operator, acting, gateway_of, read_model
+from gateway.parts import Gateway, Here, Operator, acting, gateway_of, read_model
 from gateway.reference.openapi import body_of
 from gateway.requests.asked import MAINTENANCE, ReasonRequest
-from gateway.requests.callers import Caller
 from gateway.requests.listing import listing
 from gateway.requests.paths import Key, Name
 from gateway.requests.wait import WaitForEnd, wait_s_of
-from gateway.routes.waiting import look_until
+from gateway.routes.waiting import look_again, look_until, may_wait
 from jobs.entry import read_entry
 from service import jobs as use_cases
 from service.job_file import apply_one
 from service.jobs import HISTORY_MAX, UnknownJob
 from sql.jobs.history import JobRun
-from sql.session import ALL_TENANTS
+from sql.session import ALL_TENANTS, StoreUnavailable
 from timers.payload import payload_of
 from timers.refusal import shortened
 
@@ -117,7 +118,8 @@ async def list_runs(
 )
 async def get_run(name: Name, timer_key: Key, request: Request, caller: Operator, wait: WaitForEnd = None) -> Response:
     """Show how a start of a job ended: its last run, once it is over."""
-    run = await _ended(request, caller, name, timer_key, within_s=wait_s_of(wait))
+    look = partial(_ended_run, gateway_of(request), name, timer_key)
+    run = await look_until(look, request, caller, within_s=wait_s_of(wait))
     return Response(status_code=204) if run is None else JSONResponse(RunAnswer.of(run).model_dump(mode="json"))
 
 
@@ -129,32 +131,29 @@ async def run_job(
 
     With `wait`, the answer comes when the start is over, with its last run as `run`, or when that time is over.
     """
-    asked, wait_s = await read_model(request, ConfigRequest), wait_s_of(wait)
+    gateway, asked = gateway_of(request), await read_model(request, ConfigRequest)
     config = None if asked.config is None else payload_of(asked.config)
-    async with acting(request, ALL_TENANTS) as session:
-        timer_key = await use_cases.run_job(session, name, config=config)
-    if wait_s is None:
-        return StartedAnswer(timer_key=timer_key)
-    run = await _ended(request, caller, name, timer_key, within_s=wait_s)
+    async with may_wait(gateway, caller, wait, gateway.stream_places) as wait_s:
+        async with acting(request, ALL_TENANTS) as session:
+            timer_key = await use_cases.run_job(session, name, config=config)
+        if wait is None:
+            return StartedAnswer(timer_key=timer_key)
+        run = None
+        with suppress(StoreUnavailable):  # it has started: who sent it again would start it twice
+            run = await look_again(partial(_ended_run, gateway, name, timer_key), request, within_s=wait_s)
     return WaitedRunAnswer(timer_key=timer_key, run=None if run is None else RunAnswer.of(run))
 
 
-async def _ended(
-    request: Request, caller: Caller, name: str, timer_key: int, *, within_s: float | None
-) -> JobRun | None:
-    """Wait until a start of a job is over; return its last run, or None if it is not over.
+async def _ended_run(gateway: Gateway, name: str, timer_key: int) -> JobRun | None:
+    """Read the last run of a job's start; None: it is not over.
 
     errors:  UnknownJob  there is no such start of this job
     """
-
-    async def look() -> JobRun | None:
-        async with gateway_of(request).pool.session(ALL_TENANTS) as session:
-            run, is_over = await use_cases.last_run(session, timer_key)
-        if run is not None and run.job != name:
-            raise UnknownJob(f"start {timer_key} is one of job {shortened(run.job)}, and not of {shortened(name)}")
-        return run if is_over else None
-
-    return await look_until(look, request, caller, within_s=within_s)
+    async with gateway.pool.session(ALL_TENANTS) as session:
+        run, is_over = await use_cases.last_run(session, timer_key)
+    if run is not None and run.job != name:
+        raise UnknownJob(f"start {timer_key} is one of job {shortened(run.job)}, and not of {shortened(name)}")
+    return run if is_over else None
 
 
 @router.post("/{name}/cancel", openapi_extra=body_of(ReasonRequest, is_needed=False, example=MAINTENANCE))

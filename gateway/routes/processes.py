@@ -26,7 +26,8 @@ from gateway.requests.paths import Key, Name
 from gateway.requests.problems import NOT_FOUND, Problem
 from gateway.requests.wait import WaitForEnd
 from gateway.routes.doing import do_once
-from gateway.routes.instances import BUSINESS_KEY_CHARS_MAX, ORDER, VariablesRequest, ended, may_wait
+from gateway.routes.instances import BUSINESS_KEY_CHARS_MAX, ORDER, VariablesRequest, ended
+from gateway.routes.waiting import may_wait
 from service import deployment
 from service import processes as use_cases
 from sql.processes import definitions

@@ -24,7 +24,8 @@ from gateway.requests.paths import Key
 from gateway.requests.problems import CONFLICT, NOT_FOUND, Problem
 from gateway.requests.wait import WaitForTasks
 from gateway.routes.doing import do_once
-from gateway.routes.instances import LISTED_MAX, ORDER, VariablesRequest, may_wait
+from gateway.routes.instances import LISTED_MAX, ORDER, VariablesRequest
+from gateway.routes.waiting import may_wait
 from service import tasks as use_cases
 from sql.deliveries.claim import Lane
 from sql.processes.service_tasks import activate_service_tasks as activate

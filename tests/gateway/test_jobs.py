@@ -6,8 +6,9 @@ import pytest
 
 from gateway.routes.jobs import JobRequest
 from jobs.entry import FIELDS
+from sql.session import StoreUnavailable
 from tests.support.factories import value
-from tests.support.gateways import Api
+from tests.support.gateways import Api, serving
 from tests.support.job_runs import declare
 from tests.support.jobs import job_spec
 
@@ -76,3 +77,33 @@ async def test_a_job_that_an_app_declares_is_neither_changed_nor_removed(dsn: st
     (await api.ask("PUT", "/v1/jobs/refresh", REFRESH)).assert_problem("refused", 422, "refresh")
     (await api.ask("DELETE", "/v1/jobs/refresh")).assert_problem("conflict", 409, "refresh")
     assert (await api.get("/v1/jobs/refresh")).json["every_s"] == 3600.0
+
+
+async def test_a_caller_who_may_not_wait_has_started_nothing(dsn: str) -> None:
+    await declare(dsn, job_spec())
+    async with serving(dsn, gateway_streams_max=0) as api:
+        (await api.post("/v1/jobs/refresh/run?wait=PT5S")).assert_problem("unavailable", 503)
+
+    assert await value(dsn, "select count(*) from shardclock.timers") == 0
+
+
+async def test_a_caller_hears_of_the_start_whatever_becomes_of_the_wait(
+    dsn: str, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await declare(dsn, job_spec())
+
+    async def fail(*_: object) -> None:
+        raise StoreUnavailable("no answer")
+
+    monkeypatch.setattr("gateway.routes.jobs.use_cases.last_run", fail)
+    started = await api.post("/v1/jobs/refresh/run?wait=PT5S")
+
+    assert (started.status, started.json["run"]) == (202, None)
+    assert started.json["timer_key"] == await value(dsn, "select timer_key from shardclock.timers")
+
+
+async def test_a_job_that_is_there_and_cannot_start_now_is_in_conflict(dsn: str, api: Api) -> None:
+    await declare(dsn, job_spec())
+    await api.post("/v1/jobs/refresh/disable", {"reason": "strike"})
+
+    (await api.post("/v1/jobs/refresh/run")).assert_problem("conflict", 409, "was disabled", "strike", "enable it")

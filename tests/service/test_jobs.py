@@ -11,6 +11,7 @@ import pytest
 from jobs.states import RunOutcome
 from service.explain import explain
 from service.jobs import (
+    JobConflict,
     UnknownJob,
     cancel_job,
     configure_job,
@@ -173,7 +174,7 @@ async def test_what_can_not_be_is_refused_in_one_sentence(dsn: str, session: Ses
         with pytest.raises(UnknownJob, match="job 'refrsh' is unknown: is refresh meant"):
             await verb(session, "refrsh")
     await disable_job(session, "refresh", reason="too slow")
-    with pytest.raises(UnknownJob, match=r"was disabled at .* \(too slow\): enable it"):
+    with pytest.raises(JobConflict, match=r"was disabled at .* \(too slow\): enable it"):
         await run_job(session, "refresh")
     with pytest.raises(InvalidTimer, match=r"config '\{' is not JSON"):
         await configure_job(session, "refresh", "{")

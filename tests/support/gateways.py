@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -24,7 +27,25 @@ from gateway.settings import GatewaySettings
 from tests.support.factories import BOUND_S, value
 from tests.support.roles import as_role
 
+REFERENCE = Path(__file__).parents[2] / "docs" / "openapi.json"
 NDJSON = {"Content-Type": "application/x-ndjson"}
+
+
+@cache
+def _operations() -> list[tuple[str, re.Pattern[str], frozenset[str]]]:
+    paths = json.loads(REFERENCE.read_text())["paths"]
+    return [
+        (method.upper(), re.compile(re.sub(r"\\{[^}]*\\}", "[^/]+", re.escape(path))), frozenset(said["x-problems"]))
+        # A path without names comes before one whose name might be its last word.
+        for path in sorted(paths, key=lambda path: path.count("{"))
+        for method, said in paths[path].items()
+    ]
+
+
+def problems_told(method: str, path: str) -> frozenset[str] | None:
+    """Say which problems the reference tells of; None: it has no such operation."""
+    found = (told for its, pattern, told in _operations() if its == method and pattern.fullmatch(path))
+    return next(found, None)
 
 
 @dataclass(frozen=True)
@@ -34,6 +55,7 @@ class Said:
     status: int
     headers: Mapping[str, str]
     body: bytes
+    problems: frozenset[str] | None = None  # those that the reference tells of; None: it does not know what was asked
 
     @property
     def json(self) -> Any:
@@ -50,6 +72,7 @@ class Said:
         assert (self.status, self.headers["Content-Type"]) == (status, MEDIA_TYPE), self
         problem = self.json
         assert (problem["type"], problem["status"]) == (f"urn:shardclock:problem:{kind}", status)
+        assert self.problems is None or kind in self.problems, f"docs/openapi.json tells of {sorted(self.problems)}"
         for word in words:
             assert word in problem["detail"]
 
@@ -87,7 +110,8 @@ class Api:
         async with self._session.request(
             method, URL(self.url + path, encoded=True), data=data, headers=given
         ) as answer:
-            return Said(answer.status, answer.headers.copy(), await answer.read())
+            told = problems_told(method, path.partition("?")[0])
+            return Said(answer.status, answer.headers.copy(), await answer.read(), told)
 
     async def ask_raw(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> Said:
         """Send a request whose path is quoted already, with headers as they are."""

@@ -1,0 +1,23 @@
+"""Prove what makes a request the same one, so that a retry is answered also by a newer release."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+from tests.support import ROOT
+from tests.support.factories import value
+from tests.support.gateways import Api
+
+MODEL = (ROOT / "examples" / "order.bpmn").read_bytes()
+
+
+async def test_of_a_body_only_what_was_sent_makes_a_request_the_same(dsn: str, api: Api) -> None:
+    await api.ask_raw("POST", "/v1/processes", MODEL, {"Content-Type": "application/xml"})
+    path, body = "/v1/processes/order/start", {"variables": {"order": 42}}
+
+    await api.post(path, body, Idempotency_Key="once")
+
+    sent = "\n".join(["POST", path, json.dumps(body, sort_keys=True)])
+    stored = await value(dsn, "select fingerprint from shardclock.idempotent_requests")
+    assert stored == hashlib.sha256(sent.encode()).digest()
