@@ -66,7 +66,6 @@ def _spec_of(name: str, function: str, given: Mapping[str, Any]) -> JobSpec:
     return JobSpec(
         name=name,
         reference=function,
-        is_async=False,  # nobody asks: a worker knows its own functions
         every_s=rule.every_s,
         schedule=rule.schedule,
         zone=rule.zone,

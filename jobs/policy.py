@@ -2,28 +2,20 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from types import MappingProxyType
 from typing import Any
 
+from jobs.entry import OF_POLICY, OPTIONS
 from jobs.spec import InvalidJob
 from shardclock import InvalidHandler, JobPolicy
+from shardclock.jobs import policy_of
 from shardclock.policy import number, whole
 
-DEFAULTS: Mapping[str, Any] = MappingProxyType(
-    {
-        "max_runtime_s": 3_600.0,
-        "grace_s": 10.0,
-        "max_retries": 3,
-        "retry_period_s": 30.0,
-        "retry_max_s": 3_600.0,
-        "num_cpus": None,
-        "num_gpus": None,
-        "memory_mib": None,
-    }
-)
+DEFAULTS: Mapping[str, Any] = MappingProxyType(asdict(policy_of(**{word: OPTIONS[word] for word in OF_POLICY})))
 
 
-def policy_of(text: str) -> JobPolicy:
+def read_policy(text: str) -> JobPolicy:
     """Read a policy from JSON text.
 
     errors:  InvalidJob  says in one sentence what is wrong with it

@@ -24,7 +24,6 @@ class JobSpec:
 
     name: str
     reference: str
-    is_async: bool
     every_s: float | None
     schedule: str | None
     zone: str

@@ -1,8 +1,6 @@
 """Name the states of a job, and how a run can end."""
 
-from collections.abc import Mapping
 from enum import StrEnum
-from types import MappingProxyType
 
 
 class JobState(StrEnum):
@@ -26,15 +24,3 @@ class RunOutcome(StrEnum):
     CRASHED = "CRASHED"
     INTERRUPTED = "INTERRUPTED"  # its worker left, in order: the start is made again, and nothing counts
     SKIPPED = "SKIPPED"
-
-
-# Each change that a job can make: docs/decisions/0042-jobs.md. A crash is found in any state of a run.
-FOLLOWING: Mapping[JobState, frozenset[JobState]] = MappingProxyType(
-    {
-        JobState.SCHEDULED: frozenset([JobState.STARTING, JobState.DISABLED, JobState.SCHEDULED]),
-        JobState.STARTING: frozenset([JobState.RUNNING, JobState.TERMINATING, JobState.SCHEDULED, JobState.DISABLED]),
-        JobState.RUNNING: frozenset([JobState.TERMINATING, JobState.SCHEDULED, JobState.DISABLED]),
-        JobState.TERMINATING: frozenset([JobState.SCHEDULED, JobState.DISABLED]),
-        JobState.DISABLED: frozenset([JobState.SCHEDULED]),
-    }
-)

@@ -103,7 +103,6 @@ def describe_jobs(jobs: Iterable[Job]) -> list[dict[str, Any]]:
         {
             "name": job.name,
             "reference": job.reference,
-            "is_async": job.is_async,
             "every_s": job.every_s,
             "schedule": job.schedule,
             "zone": job.zone,

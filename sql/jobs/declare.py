@@ -59,5 +59,5 @@ async def prune_runs(session: Session, holder: int, *, keep: int = KEPT_RUNS) ->
 def columns_of(spec: JobSpec) -> dict[str, Any]:
     """Write a job as JSON values, by the names of its columns."""
     said = spec.to_json()
-    del said["reference"], said["is_async"]
+    del said["reference"]
     return said | {"function": spec.reference, "config": None if spec.config is None else json.loads(spec.config)}

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from jobs.ending import CRASH_WAIT_S, Asked, Ending, backoff_s, crash_of, ending_of
-from jobs.states import FOLLOWING, JobState, RunOutcome
+from jobs.states import RunOutcome
 from shardclock import Canceled, Completed, Discarded, Failed, JobPolicy, RetryLater
 from tests.support.jobs import job_policy
 
@@ -103,9 +103,3 @@ def test_a_pause_is_anything_up_to_its_limit() -> None:
 
     assert min(pauses) < 10.0
     assert 30.0 < max(pauses) <= 40.0
-
-
-def test_every_state_is_left_and_every_run_can_be_disabled_in_the_end() -> None:
-    assert FOLLOWING.keys() == set(JobState)
-    for state in (JobState.STARTING, JobState.RUNNING, JobState.TERMINATING):
-        assert {JobState.SCHEDULED, JobState.DISABLED} <= FOLLOWING[state]

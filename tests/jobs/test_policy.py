@@ -7,16 +7,26 @@ from dataclasses import asdict
 
 import pytest
 
-from jobs.policy import policy_of
+from jobs.policy import read_policy
 from jobs.spec import InvalidJob
+from shardclock import JobPolicy
 from tests.support.jobs import job_policy
 
 
 def test_a_policy_comes_back_as_it_was_written_and_the_rest_is_as_by_default() -> None:
     policy = job_policy(max_runtime_s=5.0, max_retries=0, num_gpus=0.5)
 
-    assert policy_of(json.dumps(asdict(policy))) == policy
-    assert policy_of("{}") == job_policy()
+    assert read_policy(json.dumps(asdict(policy))) == policy
+    assert read_policy("{}") == JobPolicy(
+        max_runtime_s=3_600.0,
+        grace_s=10.0,
+        max_retries=3,
+        retry_period_s=30.0,
+        retry_max_s=3_600.0,
+        num_cpus=None,
+        num_gpus=None,
+        memory_mib=None,
+    )
 
 
 @pytest.mark.parametrize(
@@ -33,6 +43,6 @@ def test_a_policy_comes_back_as_it_was_written_and_the_rest_is_as_by_default() -
 )
 def test_a_policy_that_is_none_is_refused(text: str, why: str) -> None:
     with pytest.raises(InvalidJob) as refused:
-        policy_of(text)
+        read_policy(text)
 
     assert why in str(refused.value)

@@ -10,7 +10,7 @@ from itertools import pairwise
 import pytest
 
 from jobs.ending import Ending
-from jobs.states import FOLLOWING, JobState, RunOutcome
+from jobs.states import JobState, RunOutcome
 from sql.jobs.runs import BegunRun, EndedRun, How, record_late_runs
 from tests.support.factories import HolderClient, query, value
 from tests.support.job_runs import LEASE_S, JobWorker, declare, fire, is_whole, job_of, outcomes, runs_of
@@ -22,6 +22,14 @@ STATES = """
     where target = 'job:refresh' and intent in ('SCHEDULED', 'STARTING', 'RUNNING', 'TERMINATING', 'DISABLED')
     order by position
 """
+# Each change that a job can make: docs/decisions/0042-jobs.md. A crash is found in any state of a run.
+FOLLOWING = {
+    JobState.SCHEDULED: {JobState.STARTING, JobState.DISABLED, JobState.SCHEDULED},
+    JobState.STARTING: {JobState.RUNNING, JobState.TERMINATING, JobState.SCHEDULED, JobState.DISABLED},
+    JobState.RUNNING: {JobState.TERMINATING, JobState.SCHEDULED, JobState.DISABLED},
+    JobState.TERMINATING: {JobState.SCHEDULED, JobState.DISABLED},
+    JobState.DISABLED: {JobState.SCHEDULED},
+}
 
 
 class Story:

@@ -8,7 +8,7 @@ from jobs.policy import DEFAULTS
 from jobs.spec import JobSpec
 from shardclock import JobPolicy
 
-RULE = ("every_s", "schedule", "zone", "missed", "overlap", "priority", "config", "reference", "is_async")
+RULE = ("every_s", "schedule", "zone", "missed", "overlap", "priority", "config", "reference")
 
 
 def job_policy(**numbers: Any) -> JobPolicy:
@@ -19,7 +19,7 @@ def job_policy(**numbers: Any) -> JobPolicy:
 def job_spec(name: str = "refresh", **said: Any) -> JobSpec:
     """Describe a job that declares only this; without a rule it runs on request."""
     described: dict[str, Any] = {
-        "reference": f"app:{name}", "is_async": False, "every_s": None, "schedule": None, "zone": "UTC",
+        "reference": f"app:{name}", "every_s": None, "schedule": None, "zone": "UTC",
         "missed": "fire_once", "overlap": "skip", "priority": 2, "config": None,
     }  # fmt: skip
     numbers = {key: value for key, value in said.items() if key not in RULE}

@@ -61,7 +61,7 @@ def test_an_app_may_have_jobs_alone_and_they_are_learnt_with_their_rules(tmp_pat
     assert app.handlers == ()
     refresh, nightly = app.jobs
     assert (refresh.name, refresh.every_s, refresh.config) == ("refresh", 900.0, '{"city": "Rome"}')
-    assert (nightly.schedule, nightly.zone, nightly.is_async) == ("0 3 * * *", "Europe/Berlin", True)
+    assert (nightly.schedule, nightly.zone) == ("0 3 * * *", "Europe/Berlin")
     assert App.from_json(app.to_json()) == app
 
 
