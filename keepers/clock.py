@@ -23,25 +23,25 @@ class PostgresClock:
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
-        # A monotonic queue for the window's maximum: (received_at ascending, offset descending), the maximum first.
+        # A monotonic queue for the window's maximum: (received_s ascending, offset descending), the maximum first.
         self._samples: deque[tuple[float, float]] = deque(maxlen=SAMPLES_MAX)
 
-    def observe(self, server_time: datetime, *, sent_at: float) -> None:
+    def observe(self, server_time: datetime, *, sent_s: float) -> None:
         """Learn from an answer that has just arrived.
 
-        units:   sent_at in seconds of the monotonic clock
+        units:   sent_s in seconds of the monotonic clock
         """
-        received_at = self._monotonic()
+        received_s = self._monotonic()
         server_s = seconds_of(server_time)
-        if self._samples and self._samples[0][1] > server_s - sent_at:
+        if self._samples and self._samples[0][1] > server_s - sent_s:
             # The server read its clock after we had sent the question. If it read less than our lower bound for that
             # moment, somebody has set its clock back.
             self._samples.clear()
-        offset = server_s - received_at
+        offset = server_s - received_s
         while self._samples and self._samples[-1][1] <= offset:
             self._samples.pop()
-        self._samples.append((received_at, offset))
-        while self._samples[0][0] < received_at - WINDOW_S:
+        self._samples.append((received_s, offset))
+        while self._samples[0][0] < received_s - WINDOW_S:
             self._samples.popleft()
 
     def now_s(self) -> float:

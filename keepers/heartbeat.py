@@ -19,7 +19,7 @@ class Heartbeat:
 
     def __init__(self, incarnation: Incarnation, dsn: Dsn | str, *, timeout_s: float) -> None:
         self.last = Beat(datetime.max.replace(tzinfo=UTC), part=None, part_count=None)
-        self.sent_at = 0.0
+        self.sent_s = 0.0
         self.round_trip_s = 0.0
         self._incarnation = incarnation
         self._log = structlog.get_logger().bind(holder=f"{incarnation.holder:016x}")
@@ -33,7 +33,7 @@ class Heartbeat:
     @property
     def began(self) -> bool:
         """Say whether the holder is registered."""
-        return self.sent_at > 0
+        return self.sent_s > 0
 
     async def beat(self, *, held: int) -> None:
         """Send a sign of life and keep the answer; register before the first.
@@ -43,12 +43,12 @@ class Heartbeat:
         """
         if not self.began:
             await register_holder(self._session, self._incarnation)
-        sent_at = time.monotonic()
+        sent_s = time.monotonic()
         answer = await beat(self._session, self._incarnation.holder, held=held)
         if answer is None:
             raise HolderEnded(f"holder {self._incarnation.holder:016x} has been ended")
         self._tell_hold(answer.hold_reason)
-        self.last, self.sent_at, self.round_trip_s = answer, sent_at, time.monotonic() - sent_at
+        self.last, self.sent_s, self.round_trip_s = answer, sent_s, time.monotonic() - sent_s
 
     async def close(self) -> None:
         """Close the connection."""

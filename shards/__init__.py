@@ -10,8 +10,8 @@ with an alarm for the soonest), and the fire loop empties it:
     fires    when the alarm rings, takes the due timers out of the table and appends their records, in one statement.
              It reads again the timers that did not fire, to learn why (`firing`), and keeps those that another
              transaction has locked for another try (`locked`). It also gives new schedules their first date
-    due_hints  hears from gateways that a timer is due at once, and lets the next claim begin
-    hints    tells waiting consumers that timers have fired (`sql.hint_sender`)
+    hints    hears from gateways that a timer is due at once, and lets the next claim begin
+    record_hints    tells waiting consumers that timers have fired (`sql.hint_sender`)
     delivery_hints  tells workers that there are deliveries, and engines that there are signals
     reports  once a second, sends the counts of what became of the timers (`stats`) to the node's exporter, if there is
              one (`metrics.report`)

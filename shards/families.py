@@ -12,7 +12,7 @@ TARGET = Label("target", frozenset(["log", "handler", "webhook", "process"]))
 TIMER_TYPE = Label("timer_type", frozenset(kind.value for kind in TimerType))
 # Late: it was overdue by more than a second when it was scheduled, moved or resumed.
 ASKED = Label("asked", frozenset(["ahead", "late"]))
-LOOPS = ("beats", "claims", "fires", "due_hints", "hints", "delivery_hints")
+LOOPS = ("beats", "claims", "fires", "hints", "record_hints", "delivery_hints")
 
 FAMILIES = (
     Family(

@@ -56,8 +56,8 @@ class Shard:
         # Two connections beside the heartbeat's: a claim over a long backlog must not keep a due timer from firing.
         self._claims, self._fires = registration.session("claims"), registration.session("fires")
         # Whoever schedules a timer that is due at once may say so: it need not wait for the next poll.
-        self._due_hints = registration.listener(DUE)
-        self._hints = registration.hint_sender(send_hint, to="consumers")
+        self._hints = registration.listener(DUE)
+        self._record_hints = registration.hint_sender(send_hint, to="consumers")
         self._delivery_hints = registration.hint_sender(send_delivery_hint, to="workers")
         self._clock = clock or PostgresClock()
         self._queue = TimerQueue()
@@ -85,8 +85,8 @@ class Shard:
                     "beats": self._loops.until_stopped("beats", self.beat_turn, stopping),
                     "claims": self._loops.until_stopped("claims", self.claim_turn, sooner),
                     "fires": self._loops.until_stopped("fires", self.fire_turn, stopping),
-                    "due_hints": self._loops.until_stopped("due_hints", self.due_hint_turn, stopping),
-                    "hints": self._loops.until_stopped("hints", self._hints.turn, stopping),
+                    "hints": self._loops.until_stopped("hints", self.hint_turn, stopping),
+                    "record_hints": self._loops.until_stopped("record_hints", self._record_hints.turn, stopping),
                     "delivery_hints": self._loops.until_stopped("delivery_hints", self._delivery_hints.turn, stopping),
                     "reports": self._loops.report(self._report),
                 },
@@ -106,7 +106,7 @@ class Shard:
         """
         first = not self._heartbeat.began
         await self._heartbeat.beat(held=len(self))
-        self._observe(self._heartbeat.last.server_time, sent_at=self._heartbeat.sent_at)
+        self._observe(self._heartbeat.last.server_time, sent_s=self._heartbeat.sent_s)
         if first:
             self._claim_soon.set()
         return self._settings.heartbeat_s
@@ -123,12 +123,12 @@ class Shard:
         self._claim_took_s = time.monotonic() - began_s
         return 0.0 if busy else self._planner.pause_s
 
-    async def due_hint_turn(self) -> float:
+    async def hint_turn(self) -> float:
         """Make one turn of the loop that waits for hints: claim now, if one came."""
         if not self._heartbeat.began:
             return HINT_S
-        if await self._due_hints.wait(HINT_S):
-            self._due_hints.forget()
+        if await self._hints.wait(HINT_S):
+            self._hints.forget()
             self._claim_soon.set()
         return max(HINTED_S, HINTED_SHARE * self._claim_took_s)
 
@@ -159,7 +159,7 @@ class Shard:
             self._missed_answer = False
 
     async def _scan(self, scan: Scan) -> bool:
-        settings, sent_at = self._settings, time.monotonic()
+        settings, sent_s = self._settings, time.monotonic()
         measured = self.stats.lag_histograms.measures(scan, has_backlog=self._planner.has_backlog)
         try:
             taken = await claim_due(
@@ -167,7 +167,7 @@ class Shard:
                 self.holder,
                 scan,
                 lease_s=settings.lease_s,
-                fire_overdue=sent_at >= self._fire_overdue_from,
+                fire_overdue=sent_s >= self._fire_overdue_from,
                 lag_edges=LAG_EDGES if measured else None,
             )
         except StatementRefused:
@@ -177,10 +177,10 @@ class Shard:
             self._missed_answer = True
             self._planner.fail(now_s=time.monotonic())
             raise
-        self._observe(taken.server_time, sent_at=sent_at)
+        self._observe(taken.server_time, sent_s=sent_s)
         self._queue.add(taken.claimed)
         self.stats.count_scan(scan, taken, measured=measured)
-        self._hints.want(taken.fired)
+        self._record_hints.want(taken.fired)
         self._delivery_hints.want(taken.deliveries)
         now_s = time.monotonic()
         self._planner.rate(taken.fired, now_s=now_s)
@@ -208,12 +208,12 @@ class Shard:
     async def _fire_whole(self, timers: Sequence[ClaimedTimer]) -> None:
         if not timers:
             return
-        now, sent_at = self._clock.now(), time.monotonic()
+        now, sent_s = self._clock.now(), time.monotonic()
         firings = [firing_of(timer, now) for timer in timers]
         fired = await fire_due(self._fires, self.holder, firings, lag_edges=LAG_EDGES)
-        self._observe(fired.server_time, sent_at=sent_at)
+        self._observe(fired.server_time, sent_s=sent_s)
         self.stats.count_firing(firings, fired)
-        self._hints.want(len(fired.timer_keys))
+        self._record_hints.want(len(fired.timer_keys))
         self._delivery_hints.want(fired.deliveries)
         self._planner.rate(sum(timer.schedule is None for timer in timers), now_s=time.monotonic())
         if any(firing.next and firing.next.due_date <= now for firing in firings):
@@ -241,9 +241,9 @@ class Shard:
         self._queue.add(retry.now)
         self._queue.add(retry.later, not_before_s=now_s + retry.later_s)
 
-    def _observe(self, server_time: datetime, *, sent_at: float) -> None:
+    def _observe(self, server_time: datetime, *, sent_s: float) -> None:
         believed_s = self._clock.now_s()
-        self._clock.observe(server_time, sent_at=sent_at)
+        self._clock.observe(server_time, sent_s=sent_s)
         if self._clock.now_s() > believed_s + ALARM_SLACK_S:
             self._queue.wake()  # the alarm was set by an estimate that was behind, so it would ring late
 
@@ -261,7 +261,7 @@ class Shard:
         self._loops.stopping.set()
         self._claim_soon.set()
         self._queue.wake()
-        self._hints.wake()
+        self._record_hints.wake()
         self._delivery_hints.wake()
 
     async def _hand_back(self) -> None:

@@ -34,11 +34,11 @@ class Simulation:
         self.mine_s += seconds
 
     def ask(self, *, there_s: float = NO_TIME_S, back_s: float = 0.0) -> None:
-        sent_at = self.mine_s
+        sent_s = self.mine_s
         self.pass_time(there_s)
         answer = EPOCH + timedelta(seconds=self.theirs_s)
         self.pass_time(back_s)
-        self.clock.observe(answer, sent_at=sent_at)
+        self.clock.observe(answer, sent_s=sent_s)
 
     def lateness_s(self) -> float:
         return self.theirs_s - self.clock.now_s()

@@ -43,7 +43,7 @@ async def test_timers_due_at_once_and_soon_fire_once_and_never_early(each_pool: 
 
 async def test_a_timer_that_is_due_at_once_is_claimed_as_soon_as_a_hint_says_so(pool: ShardPool) -> None:
     shard = await pool.start(poll_s=60.0)
-    await eventually(lambda: shard._due_hints._on is not None)
+    await eventually(lambda: shard._hints._on is not None)
     await add_timers(pool.dsn, 1, "now()")
     async with Session(as_role(pool.dsn, "gateway"), application="test") as gateway:
         assert await send_due_hint(gateway)

@@ -24,7 +24,7 @@ async def test_a_clock_that_was_ahead_once_leads_to_one_retry_and_nothing_early(
     await pool.until_held(shard, 100)
 
     wrong = shard._clock.now() + timedelta(hours=1)
-    shard._clock.observe(wrong, sent_at=time.monotonic())
+    shard._clock.observe(wrong, sent_s=time.monotonic())
     shard._queue.wake()
     await pool.until_fired(100)
 
