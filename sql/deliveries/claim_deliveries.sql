@@ -73,8 +73,8 @@ known as (
         from shardclock.deliveries d
         where d.target = k.target
             and d.tenant_id = k.tenant_id
-            and (d.next_attempt_at, d.timer_key) > (k.behind_at, k.behind_key)
-        order by d.next_attempt_at, d.timer_key
+            and (d.next_attempt_at, d.timer_key + 0) > (k.behind_at, k.behind_key)
+        order by d.next_attempt_at, d.timer_key + 0
         limit 1
     ) d
 ),
@@ -116,13 +116,13 @@ due as materialized (
             -- Never clock_timestamp() here: it is volatile, so the index scan would not stop at what is due.
             and d.next_attempt_at <= coalesce(:now::timestamptz, now())
             -- What lies before is in hand, or settled and still in the index: docs/decisions/0040-deliveries.md.
-            and (d.next_attempt_at, d.timer_key) > (o.behind_at, o.behind_key)
+            and (d.next_attempt_at, d.timer_key + 0) > (o.behind_at, o.behind_key)
             and d.slot % me.part_count = me.part
             and shardclock.is_free(
                 d.claimed_by, d.claimed_until, coalesce(:now::timestamptz, now()), :lease,
                 array(select ended.holder from ended)
             )
-        order by d.next_attempt_at, d.timer_key
+        order by d.next_attempt_at, d.timer_key + 0
         limit least(o.places, share.deliveries)
         for update of d skip locked
     ) d

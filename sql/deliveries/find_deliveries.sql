@@ -23,8 +23,8 @@ where (:target::text is null or d.target = :target)
     and (not :delayed::boolean or d.next_attempt_at > now())
     and (
         :after_key::bigint is null
-        or (d.target, d.tenant_id, d.next_attempt_at, d.timer_key)
+        or (d.target, d.tenant_id, d.next_attempt_at, d.timer_key + 0)
             > (:after_target::text, :after_tenant::text, :after_at::timestamptz, :after_key)
     )
-order by d.target, d.tenant_id, d.next_attempt_at, d.timer_key
+order by d.target, d.tenant_id, d.next_attempt_at, d.timer_key + 0
 limit :limit

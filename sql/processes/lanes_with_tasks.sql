@@ -14,6 +14,6 @@ cross join lateral (
         and d.timer_type = 'SERVICE_TASK'
         and d.next_attempt_at <= now()
         and (d.claimed_until is null or d.claimed_until < now())
-    order by d.next_attempt_at, d.timer_key
+    order by d.next_attempt_at, d.timer_key + 0
     limit 1
 ) d

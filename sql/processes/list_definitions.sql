@@ -5,7 +5,7 @@
 -- out:   definition_key bigint, tenant_id text, process_id text, version integer, name text, resource text,
 --        deployed_at timestamptz, running bigint (instances of this version that have not ended, counted up to 1,000)
 -- locks: nothing
--- index: definitions_by_process, instances_by_process
+-- index: definitions_pkey and definitions_by_process; instances_running, up to 1,000 rows for each
 select
     d.definition_key, d.tenant_id, d.process_id, d.version, d.name, d.resource, d.deployed_at,
     (
@@ -13,8 +13,7 @@ select
         from (
             select
             from shardclock.instances i
-            where i.tenant_id = d.tenant_id and i.process_id = d.process_id and i.definition_key = d.definition_key
-                and i.ended_at is null
+            where i.definition_key = d.definition_key and i.ended_at is null
             limit 1000
         ) i
     ) as running
