@@ -4,8 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 
 from cli.output import cell, hex_of, print_table
-from cli.ramp import span_of
-from service.words import counted
+from service.words import counted, span_of
 from sql.jobs.history import JobRun
 from sql.jobs.jobs import Job
 
@@ -45,6 +44,8 @@ def state_of(job: Job) -> str:
         return "WITHDRAWN: no app has it"
     if job.state == "DISABLED" and job.disabled_why is not None:
         return f"DISABLED: {_brief(job.disabled_why)}"
+    if job.state == "SCHEDULED" and job.paused_start is not None:
+        return "PAUSED" if job.paused_why is None else f"PAUSED: {_brief(job.paused_why)}"
     if job.run_id is not None and job.progress is not None:
         return f"{job.state} {percent_of(job.progress)}"
     return job.state
@@ -80,18 +81,25 @@ def percent_of(fraction: float) -> str:
 
 
 def _row_of_job(job: Job) -> tuple[object, ...]:
-    again = f"{cell(job.retry_at)} (another attempt)" if job.retry_at is not None else None
     failures = counted(job.consecutive_failures, "failure") if job.consecutive_failures else ""
     crashes = f", the last {job.consecutive_crashes:,} by a crash" if job.consecutive_crashes else ""
     return (
         job.name,
         state_of(job),
         rule_of(job),
-        again or job.next_start,
+        _next_start_of(job),
         job.last_success,
         job.last_outcome,
         failures + crashes,
     )
+
+
+def _next_start_of(job: Job) -> str:
+    if job.retry_at is not None:
+        return f"{cell(job.retry_at)} (another attempt)"
+    if job.paused_start is not None:
+        return f"paused, was for {cell(job.paused_start)}"
+    return cell(job.next_start)
 
 
 def _row_of_run(run: JobRun) -> tuple[object, ...]:

@@ -1,4 +1,4 @@
-"""The commands about jobs: list and show them, run one by hand, cancel, disable, enable, configure, and look back.
+"""The commands about jobs: list, show and check them, run one by hand, cancel, disable, configure, and look back.
 
 Those that make and remove jobs are in `cli.job_making`.
 """
@@ -17,8 +17,10 @@ from cli.options import WAIT_S_MAX, Reason
 from cli.output import DONE, NOT_DONE, Json, out, print_json, print_table, tell
 from cli.payload import read_payload
 from cli.session import with_session
+from service.job_check import check_job
 from service.jobs import (
     HISTORY_MAX,
+    NoRun,
     cancel_job,
     configure_job,
     disable_job,
@@ -85,6 +87,21 @@ def show(name: Name, as_json: Json = False) -> int:
 
 
 @jobs.command()
+def check(name: Name, as_json: Json = False) -> int:
+    """Say nothing if a job does its work; fail, and say why, if its success is overdue, or it is disabled or paused."""
+
+    async def do(session: Session) -> int:
+        checked = await check_job(session, name)
+        if as_json:
+            print_json(checked)
+        elif checked.why_not is not None:
+            tell(f"shardclock: {checked.why_not}")
+        return DONE if checked.why_not is None else NOT_DONE
+
+    return with_session(do)
+
+
+@jobs.command()
 def run(
     name: Name,
     config: Annotated[
@@ -123,12 +140,16 @@ def cancel(name: Name, reason: Reason = None, as_json: Json = False) -> int:
     """Tell the present run of a job to end; its next start stays when it is."""
 
     async def do(session: Session) -> int:
-        state = await cancel_job(session, name, reason=reason)
-        if state == "TERMINATING" or as_json:
-            _print_change({"state": state}, name, as_json=as_json)
-        else:
-            tell(f"shardclock: job {shortened(name)} has no run to cancel: it is {state}")
-        return DONE if state == "TERMINATING" else NOT_DONE
+        try:
+            state = await cancel_job(session, name, reason=reason)
+        except NoRun as refusal:
+            if as_json:
+                print_json({"state": refusal.state})
+            else:
+                tell(f"shardclock: {refusal}")
+            return NOT_DONE
+        _print_change({"state": state}, name, as_json=as_json)
+        return DONE
 
     return with_session(do)
 

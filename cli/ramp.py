@@ -9,7 +9,7 @@ from cli.output import DONE, Json, print_json, print_table
 from cli.session import with_session
 from cluster.settings import load_settings
 from service.hold import living_of
-from service.words import counted
+from service.words import counted, span_of
 from sql.cluster.holders import SHARD, list_holders
 from sql.cluster.leadership import set_ramp
 from sql.metrics.status import Status, read_status
@@ -18,7 +18,6 @@ from timers.refusal import Refusal, shortened
 
 PER_S_MAX = 2_147_483_647
 OFF = "off"
-UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
 
 def ramp(
@@ -55,17 +54,6 @@ def outage_of(state: Status, *, is_served: bool) -> str:
     if state.caught_up_in_s is None:
         return f"{left}, fired without a limit"
     return f"{left}, fired at {state.ramp_per_s:,} a second: caught up in about {span_of(state.caught_up_in_s)}"
-
-
-def span_of(length_s: float) -> str:
-    """Write a length of time for people, in its two largest units."""
-    rest = max(1, round(length_s))
-    parts = []
-    for unit, unit_s in UNITS:
-        number, rest = divmod(rest, unit_s)
-        if number:
-            parts.append(f"{number:,} {unit}")
-    return " ".join(parts[:2])
 
 
 async def _show(session: Session, *, as_json: bool) -> int:

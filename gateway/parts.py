@@ -194,6 +194,7 @@ Reader = Annotated[Caller, Depends(scoped("read"))]
 Writer = Annotated[Caller, Depends(writer_of)]
 BulkWriter = Annotated[Caller, Depends(bulk_writer_of)]
 Manager = Annotated[Caller, Depends(scoped("operate"))]
+Overseer = Annotated[Caller, Depends(operating("read"))]
 Operator = Annotated[Caller, Depends(operating("operate"))]
 Admin = Annotated[Caller, Depends(operating("admin"))]
 

@@ -32,7 +32,15 @@ class UnknownJob(Refusal):
 
 
 class JobConflict(Refusal):
-    """Refuse what a job can't do now, in one sentence: to be added, removed or started; nothing was changed."""
+    """Refuse what a job's present state does not allow, in one sentence; nothing was changed."""
+
+
+class NoRun(JobConflict):
+    """Refuse to cancel a job that has no run."""
+
+    def __init__(self, name: str, state: str) -> None:
+        super().__init__(f"job {shortened(name)} has no run to cancel: it is {state}")
+        self.state = state
 
 
 async def list_jobs(session: Session) -> list[Job]:
@@ -68,11 +76,15 @@ async def run_job(session: Session, name: str, *, config: str | None = None) -> 
 
 
 async def cancel_job(session: Session, name: str, *, reason: str | None = None) -> str:
-    """Tell the present run of a job to end; return the job's state: TERMINATING, unless nothing runs.
+    """Tell the present run of a job to end; return the job's state, TERMINATING.
 
-    errors:  as `find_job`
+    errors:  NoRun  nothing runs
+             UnknownJob, StoreUnavailable  as `find_job`
     """
-    return await _unless_refused(session, name, statements.cancel_job(session, name, reason=reason))
+    state = await _unless_refused(session, name, statements.cancel_job(session, name, reason=reason))
+    if state != "TERMINATING":
+        raise NoRun(name, state)
+    return state
 
 
 async def disable_job(session: Session, name: str, *, reason: str | None = None) -> str:

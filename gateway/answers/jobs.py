@@ -25,6 +25,10 @@ class JobAnswer(Answer):
     config: Any = Field(examples=[{"since": "2027-01-01"}])
     policy: Any = Field(examples=[{"max_runtime_s": 300}])
     next_start: datetime | None = MOMENT
+    paused_start: datetime | None = Field(description="when it would have started; null: its next start is not paused")
+    paused_at: datetime | None
+    paused_why: str | None
+    paused_by: str | None
     waiting: int = Field(examples=[0])
     retry_at: datetime | None
     run_id: str | None

@@ -1,4 +1,4 @@
-"""Jobs, which are the whole installation's: an operator looks at them, and starts and stops them."""
+"""Jobs, which are the whole installation's: a key for all tenants sees them, an operator starts and stops them."""
 
 from contextlib import suppress
 from functools import partial
@@ -18,7 +18,7 @@ from gateway.answers.jobs import (
     StartedAnswer,
     WaitedRunAnswer,
 )
-from gateway.parts import Gateway, Here, Operator, acting, gateway_of, read_model
+from gateway.parts import Gateway, Here, Operator, Overseer, acting, gateway_of, read_model
 from gateway.reference.openapi import body_of
 from gateway.requests.asked import MAINTENANCE, ReasonRequest
 from gateway.requests.listing import listing
@@ -73,14 +73,14 @@ class JobRequest(BaseModel):
 
 
 @router.get("")
-async def list_jobs(gateway: Here, _: Operator) -> JobsAnswer:
+async def list_jobs(gateway: Here, _: Overseer) -> JobsAnswer:
     """List all jobs, by name."""
     async with gateway.pool.session(ALL_TENANTS) as session:
         return JobsAnswer(jobs=[JobAnswer.of(job) for job in await use_cases.list_jobs(session)])
 
 
 @router.get("/{name}")
-async def get_job(name: Name, gateway: Here, _: Operator) -> JobAnswer:
+async def get_job(name: Name, gateway: Here, _: Overseer) -> JobAnswer:
     """Show a job, with all that is known of it."""
     async with gateway.pool.session(ALL_TENANTS) as session:
         return JobAnswer.of(await use_cases.find_job(session, name))
@@ -105,7 +105,7 @@ async def remove_job(name: Name, request: Request, _: Operator) -> None:
 
 @router.get("/{name}/runs", response_model=RunsAnswer)
 async def list_runs(
-    name: Name, gateway: Here, _: Operator, limit: Annotated[int, Query(ge=1, le=HISTORY_MAX)] = 20
+    name: Name, gateway: Here, _: Overseer, limit: Annotated[int, Query(ge=1, le=HISTORY_MAX)] = 20
 ) -> Response:
     """List the last runs of a job, the newest first."""
     async with gateway.pool.session(ALL_TENANTS) as session:
@@ -116,7 +116,7 @@ async def list_runs(
 @router.get(
     "/{name}/runs/{timer_key:key}", responses={204: {"description": "It is not over."}}, response_model=RunAnswer
 )
-async def get_run(name: Name, timer_key: Key, request: Request, caller: Operator, wait: WaitForEnd = None) -> Response:
+async def get_run(name: Name, timer_key: Key, request: Request, caller: Overseer, wait: WaitForEnd = None) -> Response:
     """Show how a start of a job ended: its last run, once it is over."""
     look = partial(_ended_run, gateway_of(request), name, timer_key)
     run = await look_until(look, request, caller, within_s=wait_s_of(wait))

@@ -3,7 +3,9 @@
 -- in:    :name text or null: all
 -- out:   name text, function text, state text, every_s double precision, schedule text, zone text, missed text,
 --        overlap text, priority integer, config text, policy text, next_start timestamptz or null, next_key bigint or
---        null (the timer of the next start), waiting bigint (starts that are due and wait), retry_at timestamptz or null,
+--        null (the timer of the next start), paused_start timestamptz or null (when it would have started, were its next
+--        start not paused), paused_at timestamptz, paused_why text, paused_by text (what the log still has of the pause),
+--        waiting bigint (starts that are due and wait), retry_at timestamptz or null,
 --        run_id text or null, run_attempt integer, run_started_at timestamptz, cancel_why text, progress double precision,
 --        message text, holder bigint, last_start timestamptz, last_finish timestamptz, last_success timestamptz,
 --        last_outcome text, last_reason text, runs bigint, successes bigint, failures bigint, crashes bigint,
@@ -11,12 +13,14 @@
 --        p99_s double precision (of its kept runs that succeeded), disabled_at timestamptz, disabled_why text,
 --        disabled_by text, withdrawn_at timestamptz
 -- locks: nothing
--- index: jobs_pkey, timers_by_name_prefix, deliveries_by_lane, job_runs_by_job: for each job, its own rows
+-- index: jobs_pkey, timers_by_name_prefix, deliveries_by_lane, job_runs_by_job: for each job, its own rows; of one whose
+--        next start is paused command_log_by_timer_key
 select
     j.name, j.function, j.state, j.every_s, j.schedule, j.zone, j.missed, j.overlap, j.priority::integer as priority,
     j.config::text as config, j.policy::text as policy,
     case when t.paused_due_date is null then t.due_date end as next_start,
     t.timer_key as next_key,
+    t.paused_due_date as paused_start, l.recorded_at as paused_at, l.why as paused_why, l.who as paused_by,
     d.waiting, d.retry_at,
     j.run_timer_key || '.' || j.run_claims as run_id,
     j.run_attempt, j.run_started_at, j.cancel_why, r.progress, r.message, j.run_holder as holder,
@@ -33,6 +37,14 @@ left join lateral (
     where t.tenant_id = 'default' and t.name = 'job:' || j.name
     limit 1
 ) t on true
+left join lateral (
+    -- What a shard could not fire it has paused itself, and says why as `refused`.
+    select l.recorded_at, coalesce(l.detail ->> 'reason', l.detail ->> 'refused') as why, l.detail ->> 'by' as who
+    from shardclock.command_log l
+    where t.paused_due_date is not null and l.timer_key = t.timer_key and l.intent = 'PAUSED'
+    order by l.recorded_at desc
+    limit 1
+) l on true
 left join shardclock.job_runs r on r.timer_key = j.run_timer_key and r.claims = j.run_claims
 cross join lateral (
     select

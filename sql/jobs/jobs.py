@@ -11,7 +11,9 @@ from sql.session import Record, Session
 class Job:
     """One job with all that is known of it; `config` and `policy` are JSON texts.
 
-    shape:   `next_start` is None while it runs, waits or is disabled. Crashes are counted without the present run
+    shape:   `next_start` is None while it runs, waits or is disabled, or its next start is paused: then `paused_start`
+             is when it would have started, and the log may have forgotten the rest. Crashes are counted without the
+             present run
     units:   durations are in seconds, of the kept runs that succeeded
     """
 
@@ -28,6 +30,10 @@ class Job:
     policy: str
     next_start: datetime | None
     next_key: int | None
+    paused_start: datetime | None
+    paused_at: datetime | None
+    paused_why: str | None
+    paused_by: str | None
     waiting: int
     retry_at: datetime | None
     run_id: str | None

@@ -15,7 +15,8 @@ class JobMeasures:
     units:   next_start_s: until its next start, negative if that is due; waiting_s: how long a start has been due whose
              function is not called yet; start_lag_s: how long after its due date the last start began; last_run_s: how
              long the last run took; since_success_s: since its last success, or since it was declared;
-             success_overdue_s: how long ago the first start was due that should have succeeded since
+             success_overdue_s: how long ago the first start was due that should have succeeded since, if it is paused,
+             too
     """
 
     name: str
@@ -43,6 +44,16 @@ class JobsMeasured:
     tick_s: float | None
 
 
+async def measure_job(session: Session, name: str) -> JobMeasures | None:
+    """Measure one job; None: there is none of this name.
+
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/metrics/measure_jobs.sql
+    """
+    row = await session.row("measure_jobs", name=name, most=1, now=None)
+    return JobMeasures(*row) if row else None
+
+
 async def measure_jobs(session: Session, *, most: int = JOBS_MAX, now: datetime | None = None) -> JobsMeasured:
     """Measure the jobs.
 
@@ -50,6 +61,6 @@ async def measure_jobs(session: Session, *, most: int = JOBS_MAX, now: datetime 
     errors:  StoreUnavailable  no answer in time
     source:  sql/metrics/measure_jobs.sql, sql/metrics/measure_tick.sql
     """
-    jobs = [JobMeasures(*row) for row in await session.rows("measure_jobs", most=most, now=now)]
+    jobs = [JobMeasures(*row) for row in await session.rows("measure_jobs", name=None, most=most, now=now)]
     row = await session.row("measure_tick", now=now)
     return JobsMeasured(jobs, row["tick_s"] if row else None)

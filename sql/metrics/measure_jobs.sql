@@ -1,13 +1,14 @@
 -- Measures jobs, one row for each: what it does, since when a start of it waits, and how its last runs went.
 --
--- in:    :most bigint (no more jobs are measured), :now timestamptz or null
+-- in:    :name text or null: all, :most bigint (no more jobs are measured), :now timestamptz or null
 -- out:   name text, state text (WITHDRAWN: no app has it any more, and it does not run), runs bigint, successes bigint,
 --        failures bigint, crashes bigint, consecutive_failures integer, consecutive_crashes integer (all without the
 --        present run), next_start_s double precision or null (until its next start; negative: that is due),
 --        waiting_s double precision (how long a start has been due whose function is not called yet; 0: there is none),
 --        start_lag_s double precision or null (how late the last start began), last_run_s double
 --        precision or null, since_success_s double precision (or since it was declared), success_overdue_s double
---        precision (how long ago the first start was due that should have succeeded since; 0: it has time),
+--        precision (how long ago the first start was due that should have succeeded since; 0: it has time. A start that is
+--        paused was due when it would have been),
 --        max_runtime_s double precision
 -- locks: nothing
 -- index: jobs_pkey; for each job timers_by_name_prefix, deliveries_by_lane and job_runs_by_job, a probe each or two; of
@@ -22,6 +23,7 @@ job as materialized (
         -- Whoever changed or enabled the job wants to know how it goes on from there.
         greatest(j.last_success, j.changed_at) as since
     from shardclock.jobs j
+    where :name::text is null or j.name = :name
     order by j.withdrawn_at is not null, j.name
     limit :most::bigint
 ),
@@ -35,18 +37,21 @@ measured as (
             when d.is_there or t.is_there then greatest(least(t.due_date, d.next_attempt_at), j.not_before)
         end as starts_at,
         case
-            when not j.is_enabled or t.is_paused then null
+            when not j.is_enabled then null
             when j.every_s is not null
                 then greatest(j.changed_at, j.last_success + j.every_s * interval '1 second')
             when j.schedule is null then null
             -- Of so many failures in a row the first may be forgotten.
             when j.consecutive_failures >= 50 then j.since
-            else greatest(j.since, coalesce(f.scheduled_at, least(t.due_date, d.next_attempt_at)))
+            -- A start that somebody paused is overdue all the same: nobody meant that the work is never done.
+            else greatest(j.since, coalesce(f.scheduled_at, least(t.would_start_at, d.next_attempt_at)))
         end as succeeds_at
     from clock c
     cross join job j
     left join lateral (
-        select t.due_date, t.paused_due_date is not null as is_paused, true as is_there
+        select
+            t.due_date, t.paused_due_date is not null as is_paused, true as is_there,
+            coalesce(t.paused_due_date, t.due_date) as would_start_at
         from shardclock.timers t
         where t.tenant_id = 'default' and t.name = 'job:' || j.name
         limit 1

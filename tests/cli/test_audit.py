@@ -24,9 +24,10 @@ from tests.support.program import Shell
 OTHERS = {
     "up", "gateway", "demo", "migrate", "exporter", "dsn", "psql", "forecast", "schedule", "preview", "list", "show",
     "explain", "run-now", "tail", "status", "targets", "audit", "consumers aside", "deliveries show", "jobs list",
-    "jobs show", "jobs history", "jobs logs", "tenants list", "tenants show", "processes list", "processes start",
-    "processes instances", "processes incidents", "processes show", "processes model", "processes message",
-    "processes signal", "tasks list", "tasks show", "tasks claim", "tasks unclaim", "tasks complete",
+    "jobs show", "jobs check", "jobs history", "jobs logs", "tenants list", "tenants show", "processes list",
+    "processes start", "processes instances", "processes incidents", "processes show", "processes model",
+    "processes message", "processes signal", "tasks list", "tasks show", "tasks claim", "tasks unclaim",
+    "tasks complete",
 }  # fmt: skip
 SECRET = "whsec_" + "aHVudGVyMmh1bnRlcjJodW50ZXIyaHVudGVyMg=="
 URL = "https://billing.example.com/hooks?token=hunter2"

@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from cli.ramp import span_of
+from service.words import span_of
 from sql.migrate import migrations
 from tests.support.cli_asserts import (
     BAD_INPUT,

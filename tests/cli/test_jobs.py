@@ -328,7 +328,9 @@ def test_where_there_is_no_run_its_log_says_so(refresh: Shell) -> None:
 # what is refused
 
 
-@pytest.mark.parametrize("command", ["show", "run", "cancel", "disable", "enable", "configure", "history", "logs"])
+@pytest.mark.parametrize(
+    "command", ["show", "check", "run", "cancel", "disable", "enable", "configure", "history", "logs"]
+)
 def test_a_misspelled_job_is_refused_with_the_nearest_ones_and_changes_nothing(refresh: Shell, command: str) -> None:
     before = asyncio.run(runs_of(refresh.dsn)), asyncio.run(job_of(refresh.dsn))
 

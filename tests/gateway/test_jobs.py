@@ -52,6 +52,28 @@ async def test_a_job_that_is_withdrawn_disabled_or_cancelled_is_recognized(dsn: 
     assert withdrawn["withdrawn_at"]
 
 
+async def test_where_nothing_runs_a_cancel_is_refused_and_recorded_as_not_done(dsn: str, api: Api) -> None:
+    await declare(dsn, job_spec(every_s=3600.0))
+
+    refused = await api.post("/v1/jobs/refresh/cancel")
+
+    refused.assert_problem("conflict", 409, "job 'refresh' has no run to cancel: it is SCHEDULED")
+    (act,) = (await api.get("/v1/audit")).json["acts"]
+    assert (act["verb"], act["outcome"]) == ("jobs cancel", "not done")
+
+
+async def test_a_job_whose_next_start_is_paused_is_recognized(dsn: str, api: Api) -> None:
+    await declare(dsn, job_spec(schedule="0 3 * * *"))
+    start = (await api.get("/v1/jobs/refresh")).json["next_start"]
+    await api.post("/v1/timers/by-name/job:refresh/pause", {"reason": "the source moves"})
+
+    paused = (await api.get("/v1/jobs/refresh")).json
+
+    assert (paused["next_start"], paused["paused_start"], paused["paused_why"]) == (None, start, "the source moves")
+    assert paused["paused_at"]
+    assert paused["paused_by"] == "test_gateway"
+
+
 @pytest.mark.parametrize(
     ("body", "words"),
     [

@@ -12,6 +12,7 @@ from jobs.states import RunOutcome
 from service.explain import explain
 from service.jobs import (
     JobConflict,
+    NoRun,
     UnknownJob,
     cancel_job,
     configure_job,
@@ -130,7 +131,8 @@ async def test_nobody_waits_for_a_start_that_was_dropped(
 async def test_the_verbs_change_a_job_and_say_what_it_does_now(dsn: str, session: Session) -> None:
     await declare(dsn, job_spec(every_s=60.0, config='{"city": "Rome"}'))
 
-    assert await cancel_job(session, "refresh") == "SCHEDULED"
+    with pytest.raises(NoRun, match="job 'refresh' has no run to cancel: it is SCHEDULED"):
+        await cancel_job(session, "refresh")
     assert await disable_job(session, "refresh", reason="too slow") == "DISABLED"
     assert await enable_job(session, "refresh") == "SCHEDULED"
     assert json.loads(await configure_job(session, "refresh", '{"city": "Bonn"}') or "") == {"city": "Rome"}

@@ -154,16 +154,29 @@ async def test_a_job_that_rests_after_a_crash_is_not_late(
     assert 10 <= (await of(session, in_s=70)).waiting_s < 20
 
 
-@pytest.mark.parametrize(
-    "stop", ["select shardclock.disable_job('refresh')", "select shardclock.pause_timer(name => 'job:refresh')"]
-)
-async def test_a_job_that_somebody_stopped_is_neither_late_nor_overdue(session: Session, dsn: str, stop: str) -> None:
+async def test_a_job_that_somebody_disabled_is_neither_late_nor_overdue(session: Session, dsn: str) -> None:
     await declare(dsn, job_spec(**EVERY))
-    await query(dsn, stop)
+    await query(dsn, "select shardclock.disable_job('refresh')")
 
     job = await of(session, in_s=86_400)
 
     assert (job.waiting_s, job.success_overdue_s, job.next_start_s) == (0, 0, None)
+
+
+@pytest.mark.parametrize("rule", [EVERY, HOURLY], ids=["interval", "grid"])
+async def test_a_success_is_overdue_from_when_a_paused_start_would_have_been_due(
+    session: Session, dsn: str, rule: dict[str, Any]
+) -> None:
+    await declare(dsn, job_spec(**rule))
+    (due,) = await query(dsn, "select extract(epoch from due_date - now())::float8 as in_s from shardclock.timers")
+    await query(dsn, "select shardclock.pause_timer(name => 'job:refresh')")
+
+    before = await of(session, in_s=due["in_s"] - 10)
+    after = await of(session, in_s=due["in_s"] + 600)
+
+    assert (before.success_overdue_s, before.next_start_s) == (0, None)
+    assert 600 <= after.success_overdue_s < 610
+    assert after.waiting_s == 0, "no start waits for a worker"
 
 
 # The last runs
@@ -315,8 +328,8 @@ async def test_a_reading_of_many_jobs_reads_a_few_rows_for_each(dsn: str) -> Non
     )
     measure = await prepare(dsn, "measure_jobs")
 
-    runs = await measure.explain("2000", "null", touched=True, table="job_runs")
-    timers = await measure.explain("2000", "null", touched=True, table="timers")
+    runs = await measure.explain("null", "2000", "null", touched=True, table="job_runs")
+    timers = await measure.explain("null", "2000", "null", touched=True, table="timers")
 
     assert runs.rows <= 3 * 200
     assert runs.indexes == {"job_runs_by_job"}

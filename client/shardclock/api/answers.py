@@ -166,7 +166,8 @@ class Acted(Answer):
 class JobState(Answer):
     """Hold a job, with what is known of it.
 
-    shape:   `withdrawn_at` is since when no app has its code; it is DISABLED, too
+    shape:   `withdrawn_at` is since when no app has its code; it is DISABLED, too. `paused_start` is when it would have
+             started, if its next start is paused; then it starts no more until that is resumed
     """
 
     name: str
@@ -196,6 +197,10 @@ class JobState(Answer):
     cancel_why: str | None = None
     consecutive_crashes: int = 0
     disabled_by: str | None = None
+    paused_start: datetime | None = None
+    paused_at: datetime | None = None
+    paused_why: str | None = None
+    paused_by: str | None = None
     withdrawn_at: datetime | None = None
 
 

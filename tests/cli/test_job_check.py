@@ -1,0 +1,98 @@
+"""Prove that a job which does not do its work is recognized: one whose start is paused, and what `jobs check` tells."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.support.cli_asserts import DONE, NOT_DONE, assert_refused
+from tests.support.factories import query
+from tests.support.job_runs import declare
+from tests.support.jobs import job_spec
+from tests.support.program import Shell
+
+PAUSE = ("pause", "--name", "job:nightly", "--reason", "the source moves")
+
+
+@pytest.fixture
+def nightly(shell: Shell) -> Shell:
+    """Declare a job that starts each night, and one that runs on request."""
+    asyncio.run(declare(shell.dsn, job_spec("nightly", schedule="0 3 * * *"), job_spec("report")))
+    return shell
+
+
+def let_days_pass(dsn: str, days: int = 2) -> None:
+    """Move what is known of the job nightly into the past."""
+    past = f"interval '{days} d'"
+    text = f"update shardclock.jobs set declared_at = declared_at - {past}, changed_at = changed_at - {past}"
+    asyncio.run(query(dsn, text))
+
+
+# A start that is paused
+
+
+def test_the_list_says_of_a_job_whose_start_is_paused_why_and_when_it_would_have_started(nightly: Shell) -> None:
+    (before,) = [job for job in nightly("jobs", "list", "--json").json if job["name"] == "nightly"]
+    nightly(*PAUSE)
+
+    (after,) = [job for job in nightly("jobs", "list", "--json").json if job["name"] == "nightly"]
+    line = nightly("jobs", "list").out.splitlines()[1]
+
+    assert before["paused_start"] is None
+    assert (after["next_start"], after["paused_start"]) == (None, before["next_start"])
+    assert (after["paused_why"], after["paused_by"]) == ("the source moves", "test_scheduler")
+    assert "PAUSED: the source moves" in line
+    assert "paused, was for 20" in line
+
+
+def test_one_that_is_shown_says_since_when_it_is_paused(nightly: Shell) -> None:
+    nightly(*PAUSE)
+
+    shown = dict(line.split("  ", 1) for line in nightly("jobs", "show", "nightly").out.splitlines() if "  " in line)
+
+    assert {"paused_start", "paused_at", "paused_why", "paused_by"} <= shown.keys()
+    assert nightly("resume", "--name", "job:nightly").code == DONE
+    assert "paused" not in nightly("jobs", "show", "nightly").out
+    assert "PAUSED" not in nightly("jobs").out
+
+
+# check
+
+
+def test_nothing_is_said_of_a_job_that_does_its_work(nightly: Shell) -> None:
+    checked = nightly("jobs", "check", "nightly")
+
+    assert (checked.code, checked.out, checked.err) == (DONE, "", "")
+    found = nightly("jobs", "check", "nightly", "--json").json
+    assert (found["why_not"], found["max_runtime_s"]) == (None, 3_600)
+    assert found["success_overdue_s"] < 60, "no shard has worked out its first date yet"
+    assert nightly("jobs", "check", "report").code == DONE, "it runs on request alone"
+
+
+def test_a_success_is_overdue_when_a_run_and_its_attempts_have_had_their_time(nightly: Shell) -> None:
+    due = "update shardclock.timers set due_date = now() - interval '{}' where name = 'job:nightly'"
+    let_days_pass(nightly.dsn)
+
+    asyncio.run(query(nightly.dsn, due.format("74 min")))
+    assert nightly("jobs", "check", "nightly").code == DONE
+    asyncio.run(query(nightly.dsn, due.format("3 h")))
+
+    said = ("job 'nightly' should have succeeded 3 h", "ago: it has not run yet")
+    assert_refused(nightly("jobs", "check", "nightly"), *said, code=NOT_DONE)
+    machine = nightly("jobs", "check", "nightly", "--json")
+    assert machine.code == NOT_DONE
+    assert all(words in machine.json["why_not"] for words in said)
+
+
+def test_a_job_that_is_stopped_is_told_with_its_reason(nightly: Shell) -> None:
+    nightly(*PAUSE)
+    paused = nightly("jobs", "check", "nightly")
+    nightly("jobs", "disable", "nightly", "--reason", "month-end close")
+    disabled = nightly("jobs", "check", "nightly")
+    asyncio.run(declare(nightly.dsn, job_spec("report")))
+    withdrawn = nightly("jobs", "check", "nightly")
+
+    assert_refused(paused, "job 'nightly' is paused since 20", ": the source moves", code=NOT_DONE)
+    assert_refused(disabled, "job 'nightly' is disabled since 20", ": month-end close", code=NOT_DONE)
+    assert_refused(withdrawn, "job 'nightly' is withdrawn since 20", ": no app has it", code=NOT_DONE)
