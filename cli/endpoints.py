@@ -21,6 +21,11 @@ from webhooks.endpoint import TIMEOUT_S_MAX, TIMEOUT_S_MIN, EndpointRules
 from webhooks.policy import RULES
 
 RATE = RULES["rate_per_s"]
+DAY_S = 86_400
+OF_POLICY = (
+    "--concurrency", "--rate", "--timeout", "--max-attempts", "--expires-after", "--give-up-after", "--retry-min",
+    "--retry-max",
+)  # fmt: skip
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Its name; timers have the target webhook:NAME.")]
 Url = Annotated[str, typer.Option("--url", help="Where webhooks are sent: https://…")]
@@ -40,6 +45,20 @@ Timeout = Annotated[
 ]
 MaxAttempts = Annotated[
     int | None, typer.Option("--max-attempts", min=1, max=100, help="By default 20; within three days.")
+]
+ExpiresAfter = Annotated[
+    str | None,
+    typer.Option("--expires-after", metavar="DURATION", help="No first attempt so long after its due date."),
+]
+GiveUpAfter = Annotated[
+    str | None,
+    typer.Option("--give-up-after", metavar="DURATION", help="No attempt so long after its firing; by default 3d."),
+]
+RetryMin = Annotated[
+    str | None, typer.Option("--retry-min", metavar="DURATION", help="The first pause, and the least; by default 5s.")
+]
+RetryMax = Annotated[
+    str | None, typer.Option("--retry-max", metavar="DURATION", help="The longest pause; by default 12h.")
 ]
 
 endpoints = typer.Typer(
@@ -93,6 +112,10 @@ def add(
     rate: Rate = None,
     timeout: Timeout = None,
     max_attempts: MaxAttempts = None,
+    expires_after: ExpiresAfter = None,
+    give_up_after: GiveUpAfter = None,
+    retry_min: RetryMin = None,
+    retry_max: RetryMax = None,
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
 ) -> int:
@@ -104,7 +127,16 @@ def add(
         url,
         headers=_headers(headers or ()),
         secret=use_cases.drawn_secret(asymmetric=asymmetric) if secret is None else read_text("--secret", secret),
-        policy=_policy(concurrency, rate, timeout, max_attempts),
+        policy={
+            **_numbers(concurrency, rate, max_attempts),
+            **_lengths(
+                timeout=timeout,
+                expires_after=expires_after,
+                give_up_after=give_up_after,
+                retry_min=retry_min,
+                retry_max=retry_max,
+            ),
+        },
         rules=_rules(),
     )
     return _run(lambda session: use_cases.add(session, wanted), as_json=as_json)
@@ -128,20 +160,40 @@ def change(
     no_rate: Annotated[bool, typer.Option("--no-rate", help="Send as many as there are.")] = False,
     timeout: Timeout = None,
     max_attempts: MaxAttempts = None,
+    expires_after: ExpiresAfter = None,
+    no_expires_after: Annotated[
+        bool, typer.Option("--no-expires-after", help="Send also what is due since long ago.")
+    ] = False,
+    give_up_after: GiveUpAfter = None,
+    no_give_up_after: Annotated[
+        bool, typer.Option("--no-give-up-after", help="Make all attempts, however long it takes.")
+    ] = False,
+    retry_min: RetryMin = None,
+    retry_max: RetryMax = None,
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
 ) -> int:
     """Change an endpoint; what is not named stays. It counts for what is on its way, too, which is signed as before."""
     if headers and no_headers:
         raise Refusal("--header and --no-headers exclude each other; leave one of them out")
-    if rate is not None and no_rate:
-        raise Refusal("--rate and --no-rate exclude each other; leave one of them out")
-    policy: dict[str, float | None] = {**_policy(concurrency, rate, timeout, max_attempts)}
-    if no_rate:
-        policy["rate_per_s"] = None
+    policy = {
+        **_numbers(concurrency, rate, max_attempts),
+        **_lengths(
+            timeout=timeout,
+            expires_after=expires_after,
+            give_up_after=give_up_after,
+            retry_min=retry_min,
+            retry_max=retry_max,
+        ),
+        **_lifted(
+            rate_per_s=(rate, no_rate),
+            expires_after_s=(expires_after, no_expires_after),
+            give_up_after_s=(give_up_after, no_give_up_after),
+        ),
+    }
     wanted = EndpointChange(url, _headers(headers or ()) if headers or no_headers else None, policy)
     if wanted == EndpointChange():
-        raise Refusal("say what is to change: give --url, --header, --concurrency, --rate, --timeout or --max-attempts")
+        raise Refusal(f"say what is to change: give --url, --header, {', '.join(OF_POLICY[:-1])} or {OF_POLICY[-1]}")
     key, rules = EndpointName(tenant, name), _rules()
     return _run(lambda session: use_cases.change(session, key, wanted, rules=rules), as_json=as_json)
 
@@ -258,31 +310,45 @@ def _with_session(work: Callable[[Session], Awaitable[int]]) -> int:
         raise Refusal(f"{refusal}, by --end") from None
 
 
-def _policy(
-    concurrency: int | None, rate: float | None, timeout: str | None, max_attempts: int | None
-) -> dict[str, float]:
-    """Return what was said of an endpoint's policy.
+def _numbers(concurrency: int | None, rate: float | None, max_attempts: int | None) -> dict[str, float | None]:
+    """Return what was said of an endpoint's policy in numbers.
 
     errors:  Refusal  a number out of its bounds
     """
     if rate is not None and not RATE.least <= rate <= RATE.most:  # nan is in each range, as typer compares
         raise Refusal(f"--rate {rate:g} is refused: it must be a number from {RATE.least:g} to {RATE.most:,}")
-    said = {
-        "concurrency": concurrency,
-        "rate_per_s": rate,
-        "timeout_s": None if timeout is None else _timeout_s(timeout),
-        "max_attempts": max_attempts,
-    }
+    said = {"concurrency": concurrency, "rate_per_s": rate, "max_attempts": max_attempts}
     return {field: value for field, value in said.items() if value is not None}
 
 
-def _timeout_s(text: str) -> float:
-    timeout_s = read_length("--timeout", text).average().total_seconds()
-    if not TIMEOUT_S_MIN <= timeout_s <= TIMEOUT_S_MAX:
-        raise Refusal(
-            f"--timeout {shortened(text)} is refused: it must be from {TIMEOUT_S_MIN:g}s to {TIMEOUT_S_MAX:g}s"
-        )
-    return timeout_s
+def _lengths(**said: str | None) -> dict[str, float | None]:
+    """Return what was said of an endpoint's policy in lengths of time, each by the name of its option.
+
+    errors:  Refusal  no length of time, or one out of its bounds
+    """
+    return {f"{name}_s": _length_s(name, text) for name, text in said.items() if text is not None}
+
+
+def _length_s(name: str, text: str) -> float:
+    option, rule = f"--{name.replace('_', '-')}", RULES[f"{name}_s"]
+    least_s, most_s = (TIMEOUT_S_MIN, TIMEOUT_S_MAX) if name == "timeout" else (rule.least, rule.most)
+    length_s = read_length(option, text).average().total_seconds()
+    if not least_s <= length_s <= most_s:
+        most = f"{most_s:g}s" if most_s < DAY_S else f"{most_s / DAY_S:g}d"
+        raise Refusal(f"{option} {shortened(text)} is refused: it must be from {least_s:g}s to {most}")
+    return length_s
+
+
+def _lifted(**limits: tuple[object, bool]) -> dict[str, float | None]:
+    """Return which limits of an endpoint's policy are lifted: of each what was given, and whether it is to go.
+
+    errors:  Refusal  one is given, and is to go
+    """
+    for field, (given, is_lifted) in limits.items():
+        if given is not None and is_lifted:
+            option = field.removesuffix("_per_s").removesuffix("_s").replace("_", "-")
+            raise Refusal(f"--{option} and --no-{option} exclude each other; leave one of them out")
+    return {field: None for field, (_, is_lifted) in limits.items() if is_lifted}
 
 
 def _headers(texts: Sequence[str]) -> dict[str, str]:

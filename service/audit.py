@@ -29,8 +29,10 @@ SHOWN = frozenset({
     "reason", "why", "dry_run", "force", "yes", "shift", "operation", "delay", "at", "zone", "cron", "repeat", "missed",
     "overlap", "priority", "per_s", "per_second", "to", "partitions", "asked", "least", "most", "within_s", "wait_s",
     "expires", "scopes", "asymmetric", "end", "no_headers", "no_rate", "policy", "concurrency", "rate", "rate_per_s",
-    "timeout", "timeout_s", "max_attempts", "timers", "payload_bytes", "waiters", "endpoints", "timers_max",
-    "payload_bytes_max", "waiters_max", "endpoints_max", "wanted", "min", "max", "target_per_s",
+    "timeout", "timeout_s", "max_attempts", "expires_after", "expires_after_s", "no_expires_after", "give_up_after",
+    "give_up_after_s", "no_give_up_after", "retry_min", "retry_min_s", "retry_max", "retry_max_s", "timers",
+    "payload_bytes", "waiters", "endpoints", "timers_max", "payload_bytes_max", "waiters_max", "endpoints_max",
+    "wanted", "min", "max", "target_per_s",
 })  # fmt: skip
 
 

@@ -39,6 +39,14 @@ class EndpointLimits(BaseModel):
     rate_per_s: float | None = Field(None, description="at most, from one worker; null: no limit")
     timeout_s: float | None = Field(None, description="for an answer", examples=[15])
     max_attempts: int | None = Field(None, examples=[20])
+    expires_after_s: float | None = Field(
+        None, description="no first attempt so long after its due date; null: no limit", examples=[600]
+    )
+    give_up_after_s: float | None = Field(
+        None, description="no attempt so long after its firing; null: no limit", examples=[259_200]
+    )
+    retry_min_s: float | None = Field(None, description="the first pause, and the least", examples=[5])
+    retry_max_s: float | None = Field(None, description="the longest pause", examples=[43_200])
 
 
 class AddEndpointRequest(BaseModel):

@@ -289,7 +289,7 @@ def test_what_is_changed_of_it_changes_and_the_rest_stays(shell: Shell) -> None:
 
     assert (changed.code, changed.err) == (
         DONE,
-        "endpoint webhook:billing sends 1 header of its own, has rate_per_s 7.5, has timeout_s 3, has max_attempts 4\n",
+        "endpoint webhook:billing sends 1 header of its own, has rate_per_s 7.5, has max_attempts 4, has timeout_s 3\n",
     )
     (listed,) = shell("endpoints", "--json").json
     assert (listed["url"], listed["policy"]) == (
@@ -313,7 +313,7 @@ def test_headers_and_the_rate_can_be_taken_back(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ([], "say what is to change: give --url, --header, --concurrency, --rate, --timeout or --max-attempts"),
+        ([], "say what is to change: give --url, --header, --concurrency, --rate, --timeout, --max-attempts, "),
         (["--header", "webhook-id: 1"], "set by the sender"),
         (["--header", "no-colon-of-7"], "has no colon"),
         (["--timeout", "60s"], "--timeout '60s' is refused"),
