@@ -3,11 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as Bars
-
+from cli.bars import OnBars, bars_of
 from cli.field_names import in_options
-from cli.output import DONE, NOT_DONE, err, print_json, print_table, tell
+from cli.output import DONE, NOT_DONE, print_json, print_table, tell
 from cli.session import with_session
 from service.bulk_change import BulkBroken, BulkChange, Change
 from sql.clients.history import Filter
@@ -34,8 +32,8 @@ def change_many(wanted: Filter, change: Change, words: Wording, *, yes: bool, as
     bulk = BulkChange(wanted, change)
 
     async def do(session: Session) -> None:
-        with _bars() as bars:
-            await bulk.run(session, _OnBars(bars, words.verb), dry_run=not yes)
+        with bars_of("timers") as bars:
+            await bulk.run(session, OnBars(bars, words.verb), dry_run=not yes)
 
     try:
         with_session(do)
@@ -50,21 +48,6 @@ def change_many(wanted: Filter, change: Change, words: Wording, *, yes: bool, as
         tell(f"shardclock: {in_options(str(bulk.refusal))}; those before it were {words.participle}")
         return NOT_DONE
     return DONE
-
-
-class _OnBars:
-    """Show the progress of a bulk change."""
-
-    def __init__(self, bars: Bars, verb: str) -> None:
-        self._bars = bars
-        self._find = bars.add_task("find", total=None)
-        self._change = bars.add_task(verb, total=None, visible=False)
-
-    def found(self, timers: int, *, all_found: bool) -> None:
-        self._bars.update(self._find, completed=timers, total=timers if all_found else None)
-
-    def changed(self, timers: int, *, of: int) -> None:
-        self._bars.update(self._change, completed=timers, total=of, visible=True)
 
 
 def _print(bulk: BulkChange, words: Wording, *, yes: bool, as_json: bool) -> None:
@@ -90,15 +73,3 @@ def _remarks(bulk: BulkChange, words: Wording, *, yes: bool, as_json: bool) -> I
         yield f"nothing was changed; add --yes to {words.verb} them"
     elif left > 0 and bulk.refusal is None:
         yield f"left as they are: {left:,}, which {words.left}"
-
-
-def _bars() -> Bars:
-    return Bars(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("timers"),
-        TimeRemainingColumn(),
-        console=err,
-        disable=not err.is_terminal,
-    )

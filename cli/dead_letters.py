@@ -1,20 +1,22 @@
 """The commands about deliveries that were given up: dead-letters, with redrive and discard."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
+from cli.bars import OnBars, bars_of
 from cli.changed import print_changed
 from cli.lists import tell_if_full, tell_none
-from cli.output import DONE, Json, print_json, print_table
+from cli.output import DONE, Json, print_json, print_table, tell
 from cli.session import with_session
-from service import dead_letters as use_cases
-from service.dead_letters import AT_ONCE_MAX
+from service.bulk_change import BulkBroken
+from service.dead_letter_run import DeadLetterRun
+from service.dead_letters import AT_ONCE_MAX, Act, act_on, discarding, redriving
 from service.filters import moment_of
 from service.many import Changed
 from sql.deliveries.dead_letters import DeadLetter, DeadLetterFilter, find_dead_letters
-from sql.session import Session
+from sql.session import CLIENT_PLANS, EACH_TIME, Session
 from timers.refusal import Refusal
 
 Key = Annotated[int | None, typer.Argument(metavar="[TIMER_KEY]", min=1, show_default=False)]
@@ -22,9 +24,13 @@ Target = Annotated[str | None, typer.Option("--target", help="Only of this targe
 Tenant = Annotated[str | None, typer.Option("--tenant", help="Only this tenant's.")]
 Before = Annotated[str | None, typer.Option("--died-before", metavar="DATE", help="Only those given up before.")]
 Limit = Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=AT_ONCE_MAX, help="At most N.")]
-Every = Annotated[
-    bool, typer.Option("--all", help=f"All dead letters, or with filters all of these; {AT_ONCE_MAX:,} in one run.")
+AtOnce = Annotated[
+    int | None,
+    typer.Option(
+        "--limit", "-n", metavar="N", min=1, max=AT_ONCE_MAX, help="At most N, those that were given up first."
+    ),
 ]
+Every = Annotated[bool, typer.Option("--all", help="All dead letters, or with filters all of these.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do it, instead of saying what it would do.")]
 
 dead_letters = typer.Typer(
@@ -69,7 +75,7 @@ def redrive(
     target: Target = None,
     tenant: Tenant = None,
     died_before: Before = None,
-    limit: Limit = AT_ONCE_MAX,
+    limit: AtOnce = None,
     per_s: Annotated[
         int | None, typer.Option("--rate", metavar="PER_SECOND", min=1, help="So many become due in a second.")
     ] = None,
@@ -78,11 +84,7 @@ def redrive(
 ) -> int:
     """Deliver dead letters again, from their first attempt on."""
     wanted = _chosen(timer_key, target, tenant, died_before, every=every)
-    return _act(
-        lambda session: use_cases.redrive(session, wanted, limit=limit, per_s=per_s, dry_run=not yes),
-        yes=yes,
-        as_json=as_json,
-    )
+    return _do(lambda session: redriving(session, per_s=per_s), wanted, limit, yes=yes, as_json=as_json)
 
 
 @dead_letters.command()
@@ -92,18 +94,14 @@ def discard(
     target: Target = None,
     tenant: Tenant = None,
     died_before: Before = None,
-    limit: Limit = AT_ONCE_MAX,
+    limit: AtOnce = None,
     reason: Annotated[str | None, typer.Option("--reason", help="Why, for the records.")] = None,
     yes: Yes = False,
     as_json: Json = False,
 ) -> int:
     """Discard dead letters for good."""
     wanted = _chosen(timer_key, target, tenant, died_before, every=every)
-    return _act(
-        lambda session: use_cases.discard(session, wanted, limit=limit, reason=reason, dry_run=not yes),
-        yes=yes,
-        as_json=as_json,
-    )
+    return _do(lambda session: discarding(session, reason=reason), wanted, limit, yes=yes, as_json=as_json)
 
 
 async def _newest(session: Session, wanted: DeadLetterFilter, limit: int) -> list[DeadLetter]:
@@ -117,12 +115,38 @@ async def _newest(session: Session, wanted: DeadLetterFilter, limit: int) -> lis
     return found
 
 
-def _act(use_case: Callable[[Session], Awaitable[Changed[int]]], *, yes: bool, as_json: bool) -> int:
-    async def do(session: Session) -> int:
-        changed = await use_case(session)
-        return print_changed(changed, {"timer_keys": changed.keys}, yes=yes, as_json=as_json)
+def _do(
+    act_of: Callable[[Session], Act], wanted: DeadLetterFilter, limit: int | None, *, yes: bool, as_json: bool
+) -> int:
+    """Act on the dead letters that are meant: on `limit` of them, or on all that there are now.
 
-    return with_session(do)
+    errors:  BulkBroken  Postgres stopped answering half way; what was done until then is printed
+    """
+    run: DeadLetterRun | None = None
+
+    async def do(session: Session) -> Changed[int]:
+        nonlocal run
+        act = act_of(session)
+        if limit is not None:
+            return await act_on(session, act, wanted, limit=limit, dry_run=not yes)
+        run = DeadLetterRun(act, wanted)
+        with bars_of("dead letters") as bars:
+            await run.run(session, OnBars(bars, "change"), dry_run=not yes)
+        return run.outcome(dry_run=not yes)
+
+    def show(changed: Changed[int]) -> int:
+        return print_changed(changed, {"timer_keys": list(changed.keys)}, yes=yes, as_json=as_json)
+
+    try:
+        return show(with_session(do, plans=CLIENT_PLANS | EACH_TIME))
+    except (BulkBroken, KeyboardInterrupt) as broken:
+        if run is not None and run.changed:
+            show(run.outcome(dry_run=False))
+        if run is not None and run.unsure:
+            tell(f"up to {run.unsure:,} more may have been changed: the answer was lost")
+        if isinstance(broken, KeyboardInterrupt):
+            raise
+        raise BulkBroken(f"{broken}; the same command again does the rest") from broken
 
 
 def _chosen(

@@ -40,11 +40,11 @@ class BulkBroken(Exception):
 class Progress(Protocol):
     """Receives the progress of a bulk change."""
 
-    def found(self, timers: int, *, all_found: bool) -> None:
-        """Take the number of timers found so far."""
+    def found(self, things: int, /, *, all_found: bool) -> None:
+        """Take the number of things found so far, such as timers."""
 
-    def changed(self, timers: int, *, of: int) -> None:
-        """Take the number of timers whose change was sent, and the number of all."""
+    def changed(self, things: int, /, *, of: int) -> None:
+        """Take the number of things whose change was sent, and the number of all."""
 
 
 @dataclass(slots=True)

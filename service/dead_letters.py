@@ -1,7 +1,7 @@
 """List dead letters, and redrive or discard them: find those that are meant, act on them, and say what was done."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from math import ceil
@@ -49,6 +49,80 @@ async def page_of(session: Session, wanted: DeadLetterFilter, *, size: int, page
     return DeadLetterPage(found, next=_written(found[-1].place) if more else None)
 
 
+@dataclass(frozen=True, slots=True)
+class Act:
+    """One way to act on dead letters, and what is said of it.
+
+    shape:   `change` takes the keys of those that are meant, and returns those of the ones that it has changed
+    units:   `per_s` of them become due in a second; None: all at once
+    """
+
+    change: Callable[[Sequence[int]], Awaitable[Sequence[int]]]
+    would: str
+    done: str
+    leaves_signals: bool = False
+    per_s: int | None = None
+
+    @property
+    def many(self) -> Many[DeadLetterKey, int]:
+        """Return how it is done to many, and said."""
+        return Many(
+            NOUN,
+            none=NONE,
+            would=self.would,
+            done=self.done,
+            key_of=_key,
+            change=lambda letters: self.change([it.timer_key for it in letters]),
+            of=_of_tenants,
+            which=_which,
+            left=self._left,
+        )
+
+    def said_of_left(self, signals: int) -> str:
+        """Say, as a sentence goes on, that so many signals were left, if any were."""
+        if not (signals and self.leaves_signals):
+            return ""
+        return f"; left: {counted(signals, 'signal')} for which instances wait: redrive them, or cancel the instances"
+
+    def _left(self, meant: Sequence[DeadLetterKey], keys: Sequence[int]) -> str:
+        done = set(keys)
+        return self.said_of_left(sum(it.target == SIGNAL and it.timer_key not in done for it in meant))
+
+
+def redriving(session: Session, *, per_s: int | None = None) -> Act:
+    """Return how dead letters are delivered again, from their first attempt on."""
+    return Act(
+        lambda keys: redrive_dead_letters(session, keys, per_s=per_s),
+        would=f"be put back, {per_s:,} a second" if per_s else "be put back",
+        done="put back: {many} {are} due again",
+        per_s=per_s,
+    )
+
+
+def discarding(session: Session, *, reason: str | None = None) -> Act:
+    """Return how dead letters are discarded for good; a signal for which an instance waits is left."""
+    return Act(
+        lambda keys: discard_dead_letters(session, keys, reason=reason),
+        would="be discarded",
+        done="{many} discarded",
+        leaves_signals=True,
+    )
+
+
+async def act_on(
+    session: Session, act: Act, wanted: DeadLetterFilter, *, limit: int = AT_ONCE_MAX, dry_run: bool
+) -> Changed[int]:
+    """Act on `limit` dead letters at most; the one that was given up first is first.
+
+    errors:  StoreUnavailable  the outcome is unknown: call again, none is delivered twice for it
+    """
+    assert 0 < limit <= AT_ONCE_MAX
+    found = await find_dead_letter_keys(session, wanted, limit=limit + 1)
+    # Two runs at once would add up their rates.
+    pause_s = ceil(limit / act.per_s) if act.per_s else 0
+    return await act.many.do(found[:limit], more=len(found) > limit, dry_run=dry_run, again_in_s=pause_s)
+
+
 async def redrive(
     session: Session, wanted: DeadLetterFilter, *, limit: int = AT_ONCE_MAX, per_s: int | None = None, dry_run: bool
 ) -> Changed[int]:
@@ -58,20 +132,7 @@ async def redrive(
     units:   `per_s` of them become due in a second; None: all at once
     errors:  StoreUnavailable  the outcome is unknown: call again, none is delivered twice for it
     """
-    meant, more = await _find(session, wanted, limit)
-    redriving: Many[DeadLetterKey, int] = Many(
-        NOUN,
-        none=NONE,
-        would=f"be put back, {per_s:,} a second" if per_s else "be put back",
-        done="put back: {many} {are} due again",
-        key_of=_key,
-        change=lambda letters: redrive_dead_letters(session, [it.timer_key for it in letters], per_s=per_s),
-        of=_of_tenants,
-        which=_which,
-    )
-    # Two runs at once would add up their rates.
-    pause_s = ceil(limit / per_s) if per_s else 0
-    return await redriving.do(meant, more=more, dry_run=dry_run, again_in_s=pause_s)
+    return await act_on(session, redriving(session, per_s=per_s), wanted, limit=limit, dry_run=dry_run)
 
 
 async def discard(
@@ -82,31 +143,13 @@ async def discard(
     shape:   the one that was given up first is first
     errors:  StoreUnavailable  the outcome is unknown: call again
     """
-    meant, more = await _find(session, wanted, limit)
-    discarding: Many[DeadLetterKey, int] = Many(
-        NOUN,
-        none=NONE,
-        would="be discarded",
-        done="{many} discarded",
-        key_of=_key,
-        change=lambda letters: discard_dead_letters(session, [it.timer_key for it in letters], reason=reason),
-        of=_of_tenants,
-        which=_which,
-        left=_left,
-    )
-    return await discarding.do(meant, more=more, dry_run=dry_run)
+    return await act_on(session, discarding(session, reason=reason), wanted, limit=limit, dry_run=dry_run)
 
 
 def of_targets(targets: Iterable[str]) -> str:
     """Name the targets of some dead letters, at least one; of many, the first few by name."""
     *first, last = some_of(list(targets), "other")
     return f"of the targets {', '.join(first)} and {last}" if first else f"of the target {last}"
-
-
-async def _find(session: Session, wanted: DeadLetterFilter, limit: int) -> tuple[list[DeadLetterKey], bool]:
-    assert 0 < limit <= AT_ONCE_MAX
-    found = await find_dead_letter_keys(session, wanted, limit=limit + 1)
-    return found[limit - 1 :: -1], len(found) > limit
 
 
 def _key(letter: DeadLetterKey) -> int:
@@ -121,14 +164,6 @@ def _of_tenants(meant: Sequence[DeadLetterKey]) -> str:
 
 def _which(meant: Sequence[DeadLetterKey]) -> str:
     return f", {of_targets(letter.target for letter in meant)}"
-
-
-def _left(meant: Sequence[DeadLetterKey], keys: Sequence[int]) -> str:
-    done = set(keys)
-    signals = [it for it in meant if it.target == SIGNAL and it.timer_key not in done]
-    if not signals:
-        return ""
-    return f"; left: {counted(len(signals), 'signal')} for which instances wait: redrive them, or cancel the instances"
 
 
 def _written(place: Place) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Generic, TypeVar
 
 from service.words import counted
@@ -56,15 +57,23 @@ class Many(Generic[Row, Key]):
         if keys and not dry_run:
             keys = await self.change(meant)
         left = self.left(meant, keys)
-        if not keys:
-            return Changed([], f"nothing was changed{left}" if left else self.none, more, again_in_s)
-        many = counted(len(keys), *self.noun) + self.of(meant)
-        if not dry_run:
-            done = self.done.format(many=many, are="is" if len(keys) == 1 else "are")
-            return Changed(keys, f"{done}{left}", more, again_in_s)
+        say = partial(self.say_would, more=more) if dry_run else partial(self.say_done, left=left)
+        return Changed(keys, say(len(keys), meant), more, again_in_s)
+
+    def say_would(self, number: int, meant: Sequence[Row], *, more: bool) -> str:
+        """Say what would be done with so many rows; those that are meant say which they are."""
+        if not number:
+            return self.none
         others = ", and there are more" if more else ""
-        would = f"{many} would {self.would}{self.which(meant)}{others}; nothing was changed"
-        return Changed(keys, would, more, again_in_s)
+        many = counted(number, *self.noun) + self.of(meant)
+        return f"{many} would {self.would}{self.which(meant)}{others}; nothing was changed"
+
+    def say_done(self, number: int, meant: Sequence[Row], *, left: str) -> str:
+        """Say what was done with so many of the rows that are meant."""
+        if not number:
+            return f"nothing was changed{left}" if left else self.none
+        many = counted(number, *self.noun) + self.of(meant)
+        return self.done.format(many=many, are="is" if number == 1 else "are") + left
 
 
 def some_of(names: Sequence[str], noun: str) -> Sequence[str]:

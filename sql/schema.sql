@@ -830,6 +830,8 @@ CREATE INDEX command_log_in_order ON ONLY shardclock.command_log USING btree ("p
 
 CREATE INDEX dead_letters_by_target ON shardclock.dead_letters USING btree (target, tenant_id, died_at);
 
+CREATE INDEX dead_letters_in_order ON shardclock.dead_letters USING btree (died_at, timer_key);
+
 CREATE UNIQUE INDEX definitions_by_process ON shardclock.definitions USING btree (tenant_id, process_id, version);
 
 CREATE INDEX deliveries_by_lane ON shardclock.deliveries USING btree (target, tenant_id, next_attempt_at, timer_key);

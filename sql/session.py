@@ -31,6 +31,9 @@ QUEUE_PLANS = {
 # table for every batch; the searches that such a session makes, too, still get a plan for their own filters.
 CLIENT_PLANS = {"enable_seqscan": "off", "jit": "off"}
 
+# Whoever reads a large table page after page, by a filter: a plan for any filter might read all of it for each page.
+EACH_TIME = {"plan_cache_mode": "force_custom_plan"}
+
 # For writes that need not survive a crash: their commits wait for no disk and no replica.
 UNSYNCED = {"synchronous_commit": "off"}
 

@@ -43,7 +43,7 @@ class DeadLettersRequest(ManyRequest):
 
     target: str | None = Field(None, examples=["webhook:billing"])
     died_before: str | None = Field(None, examples=["2027-01-01T00:00:00Z"])
-    limit: int = Field(AT_ONCE_MAX, ge=1, le=AT_ONCE_MAX, description="at most so many, the newest of them")
+    limit: int = Field(AT_ONCE_MAX, ge=1, le=AT_ONCE_MAX, description="at most so many, those that were given up first")
 
     def filter_of(self, caller: Caller) -> DeadLetterFilter:
         """Make it a filter of the caller's dead letters."""

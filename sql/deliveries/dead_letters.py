@@ -46,6 +46,12 @@ class DeadLetterKey(NamedTuple):
     timer_key: int
     target: str
     tenant_id: str
+    died_at: datetime
+
+    @property
+    def place(self) -> Place:
+        """Return behind what the next page begins if this is the last one of a page."""
+        return Place(self.died_at, self.timer_key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,16 +84,23 @@ async def find_dead_letters(
     return [DeadLetter(*row[:-1]) for row in rows], bool(rows) and rows[0]["found"] > len(rows)
 
 
-async def find_dead_letter_keys(session: Session, wanted: DeadLetterFilter, *, limit: int) -> list[DeadLetterKey]:
-    """Find dead letters that are to be changed, the one that was given up last first.
+async def find_dead_letter_keys(
+    session: Session, wanted: DeadLetterFilter, *, limit: int, after: Place | None = None
+) -> list[DeadLetterKey]:
+    """Find dead letters that are to be changed, the one that was given up first coming first.
 
-    shape:   at most `limit`
+    shape:   at most `limit`, from behind the place `after` on
     errors:  StoreUnavailable  no answer in time
     source:  sql/deliveries/find_dead_letter_keys.sql
     """
-    return [
-        DeadLetterKey._make(it) for it in await session.rows("find_dead_letter_keys", **asdict(wanted), limit=limit)
-    ]
+    rows = await session.rows(
+        "find_dead_letter_keys",
+        **asdict(wanted),
+        after_at=after and after.died_at,
+        after_key=after and after.timer_key,
+        limit=limit,
+    )
+    return [DeadLetterKey._make(row) for row in rows]
 
 
 async def redrive_dead_letters(session: Session, timer_keys: Sequence[int], *, per_s: int | None = None) -> list[int]:

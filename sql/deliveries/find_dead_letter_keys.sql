@@ -1,15 +1,18 @@
--- Finds dead letters that are to be changed, the one that was given up last first: only what is said of many at once.
+-- Finds dead letters that are to be changed, the one that was given up first coming first, one page at a time: only what is
+-- said of many at once.
 --
--- in:    :timer_key bigint or null, :target text or null, :tenant_id text or null, :died_before timestamptz or null,
---        :limit bigint
--- out:   timer_key bigint, target text, tenant_id text
+-- in:    :timer_key bigint or null, :target text or null, :tenant_id text or null, :died_before timestamptz or null;
+--        behind which row the page begins, null: at the first one: :after_at timestamptz, :after_key bigint; :limit bigint
+-- out:   timer_key bigint, target text, tenant_id text, died_at timestamptz
 -- locks: nothing
--- index: dead_letters_pkey, dead_letters_by_target, or the whole table, which somebody should keep small
-select d.timer_key, d.target, d.tenant_id
+-- index: dead_letters_pkey, dead_letters_by_target, or dead_letters_in_order, up to the limit of those that are meant. For page
+--        after page it is to be planned each time (`EACH_TIME`): a plan for any filter would read and sort all of them
+select d.timer_key, d.target, d.tenant_id, d.died_at
 from shardclock.dead_letters d
 where (:timer_key::bigint is null or d.timer_key = :timer_key)
     and (:target::text is null or d.target = :target)
     and (:tenant_id::text is null or d.tenant_id = :tenant_id)
-    and (:died_before::timestamptz is null or d.died_at < :died_before)
-order by d.died_at desc, d.timer_key
+    and d.died_at < coalesce(:died_before::timestamptz, 'infinity')
+    and (d.died_at, d.timer_key) > (coalesce(:after_at::timestamptz, '-infinity'), coalesce(:after_key::bigint, 0))
+order by d.died_at, d.timer_key
 limit :limit

@@ -8,7 +8,7 @@ from contextlib import suppress
 from sql.deliveries.dead_letters import (
     DeadLetterFilter,
     discard_dead_letters,
-    find_dead_letter_keys,
+    find_dead_letters,
     redrive_dead_letters,
 )
 from sql.session import Session, StoreUnavailable
@@ -41,7 +41,8 @@ class Operator:
 
         errors:  StoreUnavailable  the outcome is unknown
         """
-        keys = [letter.timer_key for letter in await find_dead_letter_keys(self._session, EVERY, limit=LIMIT)]
+        found, _ = await find_dead_letters(self._session, EVERY, limit=LIMIT)
+        keys = [letter.timer_key for letter in found]
         if again := [key for key in keys if self.is_to_redrive(key)]:
             self.redriven |= set(await redrive_dead_letters(self._session, again))
         if discarded := [key for key in keys if is_to_discard(key)]:

@@ -13,7 +13,7 @@ from unittest import mock
 import pytest
 from rich.console import Console
 
-from cli import bulk
+from cli import bars
 from service import bulk_change
 from sql.backoff import Backoff
 from sql.clients.history import find_keys
@@ -164,7 +164,7 @@ def test_shows_how_far_it_is(shell: Shell) -> None:
     screen = io.StringIO()
     terminal = Console(file=screen, force_terminal=True, width=100)
 
-    with mock.patch.object(bulk, "err", terminal):
+    with mock.patch.object(bars, "err", terminal):
         shell("pause", "--all", "--yes")
 
     shown = screen.getvalue()

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
+import re
+from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any
+from unittest import mock
 
 import pytest
+from rich.console import Console
 
-from tests.support.cli_asserts import DONE, NOT_DONE, assert_refused
+from cli import bars
+from service.dead_letter_run import DeadLetterRun
+from sql.deliveries.dead_letters import discard_dead_letters
+from sql.session import Session, StoreUnavailable
+from tests.support.cli_asserts import DONE, NOT_DONE, NOT_THERE, assert_refused
 from tests.support.deliveries import HANDLER, WorkerClient, add_worker, dead, declare, deliver
 from tests.support.factories import HolderClient, add_holder, query
 from tests.support.program import Shell
@@ -114,20 +124,21 @@ def test_many_are_redriven_at_a_rate(shell: Shell, letters: list[int]) -> None:
 
 def test_what_one_run_leaves_is_told_and_done_by_the_next(shell: Shell, letters: list[int]) -> None:
     redrive = ("dead-letters", "redrive", "--all", "--limit", 2)
-    targets = f"of the targets {OTHER} and {HANDLER}"
     assert (
-        f"2 dead letters of 2 tenants would be put back, {targets}, and there are more; nothing" in shell(*redrive).err
+        f"2 dead letters would be put back, of the target {HANDLER}, and there are more; nothing" in shell(*redrive).err
     )
     assert shell(*redrive, "--json").json["more"] is True
 
     planned = shell(*redrive, "--rate", 1, "--json").json
     first = shell(*redrive, "--rate", 1, "--yes")
+    oldest = [it["timer_key"] for it in waiting(shell)]
     second = shell(*redrive, "--rate", 1, "--yes")
 
     assert (planned["more"], planned["again_in_s"]) == (True, 2)
     assert first.err == (
-        "put back: 2 dead letters of 2 tenants are due again; there are more: run it again in 2 s, when these are due\n"
+        "put back: 2 dead letters are due again; there are more: run it again in 2 s, when these are due\n"
     )
+    assert oldest == letters[:2]
     assert second.err == "put back: 1 dead letter is due again\n"
     assert {it["timer_key"] for it in waiting(shell)} == set(letters)
 
@@ -136,6 +147,50 @@ def test_what_one_run_does_not_discard_is_told(shell: Shell, letters: list[int])
     discarded = shell("dead-letters", "discard", "--all", "--limit", 1, "--yes")
 
     assert discarded.err == "1 dead letter discarded; there are more: run it again\n"
+
+
+def test_without_a_limit_all_are_taken_batch_by_batch(shell: Shell, letters: list[int]) -> None:
+    with mock.patch("cli.dead_letters.DeadLetterRun", partial(DeadLetterRun, batch=2)):
+        would = shell("dead-letters", "redrive", "--all")
+        done = shell("dead-letters", "redrive", "--all", "--yes", "--json").json
+
+    assert would.err.startswith("3 dead letters of 2 tenants would be put back, of the targets")
+    assert (sorted(done["timer_keys"]), done["more"]) == (letters, False)
+    assert {it["timer_key"] for it in waiting(shell)} == set(letters)
+
+
+def test_a_terminal_shows_how_far_a_run_is(shell: Shell, letters: list[int]) -> None:
+    screen = io.StringIO()
+
+    with mock.patch.object(bars, "err", Console(file=screen, force_terminal=True, width=100)):
+        shell("dead-letters", "redrive", "--all", "--yes")
+
+    for step in ("find", "change"):
+        assert re.search(rf"{step}[^/]*{len(letters)}/{len(letters)}", screen.getvalue())
+
+
+def test_a_run_that_breaks_half_way_tells_what_it_has_done(shell: Shell, letters: list[int]) -> None:
+    asked: list[int] = []
+
+    async def breaks(session: Session, keys: Sequence[int], **how: Any) -> list[int]:
+        asked.extend(keys)
+        if len(asked) > 1:
+            raise StoreUnavailable("no answer")
+        return await discard_dead_letters(session, keys, **how)
+
+    with (
+        mock.patch("cli.dead_letters.DeadLetterRun", partial(DeadLetterRun, batch=1)),
+        mock.patch("service.dead_letters.discard_dead_letters", breaks),
+    ):
+        broken = shell("dead-letters", "discard", "--all", "--yes")
+
+    assert broken.code == NOT_THERE
+    assert broken.err.splitlines() == [
+        "1 dead letter discarded",
+        "up to 1 more may have been changed: the answer was lost",
+        "shardclock: Postgres does not answer (no answer); the same command again does the rest",
+    ]
+    assert asked == letters[:2]
 
 
 def test_a_discarded_one_is_gone_and_its_record_says_why_and_by_whom(shell: Shell, letters: list[int]) -> None:

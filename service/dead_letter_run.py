@@ -1,0 +1,86 @@
+"""Act on all dead letters that a filter finds, however many: find them all, and only then change them, batch by batch.
+
+One that is redriven and dies again meanwhile is not taken twice, because all were found before the first was changed.
+"""
+
+import asyncio
+from array import array
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from service.bulk_change import BulkBroken, Progress
+from service.dead_letters import AT_ONCE_MAX, Act
+from service.many import Changed
+from sql.deliveries.dead_letters import DeadLetterFilter, DeadLetterKey, find_dead_letter_keys
+from sql.log.records import SIGNAL
+from sql.session import Session, StoreUnavailable
+
+STEP_S = 10  # at a rate: so much is due at once, and whoever interrupts the run leaves the rest as it is
+
+
+@dataclass(slots=True)
+class DeadLetterRun:
+    """One run over all dead letters of a filter, the one that was given up first coming first.
+
+    shape:   `batch` are changed by one statement, fewer at a rate; `changed` has the keys of those that were
+    """
+
+    act: Act
+    wanted: DeadLetterFilter
+    batch: int = AT_ONCE_MAX
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep
+    changed: "array[int]" = field(default_factory=lambda: array("q"))
+    unsure: int = 0
+    _found: "array[int]" = field(default_factory=lambda: array("q"))
+    _signals: set[int] = field(default_factory=set)
+    _whose: dict[tuple[str, str], DeadLetterKey] = field(default_factory=dict)  # the first of each target and tenant
+
+    async def run(self, session: Session, progress: Progress, *, dry_run: bool) -> None:
+        """Find all dead letters that are meant; unless it is a dry run, act on them.
+
+        errors:  StoreUnavailable  no answer while they were being found: nothing was changed
+                 BulkBroken        no answer half way; `outcome` says what was done until then
+        """
+        await self._find(session, progress)
+        if not dry_run:
+            await self._change(progress)
+
+    def outcome(self, *, dry_run: bool) -> Changed[int]:
+        """Say what was done or, of a dry run, would be."""
+        many, meant = self.act.many, list(self._whose.values())
+        if dry_run:
+            return Changed(self._found, many.say_would(len(self._found), meant, more=False), more=False)
+        left = self.act.said_of_left(len(self._signals))
+        are_all = len(self.changed) == len(self._found)  # else nobody has counted of whom these are
+        return Changed(self.changed, many.say_done(len(self.changed), meant if are_all else [], left=left), more=False)
+
+    async def _find(self, session: Session, progress: Progress) -> None:
+        after = None
+        while True:
+            page = await find_dead_letter_keys(session, self.wanted, limit=self.batch, after=after)
+            for letter in page:
+                self._found.append(letter.timer_key)
+                self._whose.setdefault((letter.target, letter.tenant_id), letter)
+                if letter.target == SIGNAL:
+                    self._signals.add(letter.timer_key)
+            progress.found(len(self._found), all_found=len(page) < self.batch)
+            if len(page) < self.batch:
+                return
+            after = page[-1].place
+
+    async def _change(self, progress: Progress) -> None:
+        per_s = self.act.per_s
+        batch = self.batch if per_s is None else min(self.batch, per_s * STEP_S)
+        for start in range(0, len(self._found), batch):
+            if start and per_s is not None:
+                await self.pause(batch / per_s)  # until the last one of the batch before is due: else rates add up
+            page = self._found[start : start + batch].tolist()
+            self.unsure = len(page)  # until the answer comes
+            try:
+                changed = await self.act.change(page)
+            except StoreUnavailable as error:
+                raise BulkBroken(f"Postgres does not answer ({error})") from error
+            self.unsure = 0
+            self.changed.extend(changed)
+            self._signals.difference_update(changed)
+            progress.changed(start + len(page), of=len(self._found))

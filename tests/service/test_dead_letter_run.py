@@ -1,0 +1,168 @@
+"""Prove that a run over all dead letters takes each once, the oldest first, at its rate, and tells what it has done."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+
+import pytest
+
+from service.bulk_change import BulkBroken
+from service.dead_letter_run import DeadLetterRun
+from service.dead_letters import Act, discarding, redriving
+from service.many import Changed
+from sql.deliveries.dead_letters import DeadLetterFilter
+from sql.session import Session, StoreUnavailable
+from tests.support.deliveries import HANDLER, bury
+from tests.support.factories import query
+from tests.support.sql_client import session as session_of
+
+EACH = DeadLetterFilter()
+
+
+class Told:
+    """Keep the progress."""
+
+    def __init__(self) -> None:
+        self.found_: list[tuple[int, bool]] = []
+        self.changed_: list[tuple[int, int]] = []
+
+    def found(self, things: int, /, *, all_found: bool) -> None:
+        self.found_.append((things, all_found))
+
+    def changed(self, things: int, /, *, of: int) -> None:
+        self.changed_.append((things, of))
+
+
+class Batches:
+    """Make the batches of an act, keep what each was asked for and, if told so, let what is redriven die again."""
+
+    def __init__(self, act: Act, dsn: str | None = None) -> None:
+        self.asked: list[list[int]] = []
+        self.pauses_s: list[float] = []
+        self.act = replace(act, change=self._change)
+        self._inner, self._dsn = act.change, dsn
+
+    async def pause(self, length_s: float) -> None:
+        self.pauses_s.append(length_s)
+
+    async def _change(self, keys: Sequence[int]) -> Sequence[int]:
+        self.asked.append(list(keys))
+        done = await self._inner(keys)
+        if self._dsn is not None:
+            await query(self._dsn, "delete from shardclock.deliveries")
+            await bury_as(self._dsn, keys)
+        return done
+
+
+@pytest.fixture
+async def operator(dsn: str) -> AsyncIterator[Session]:
+    """Give a session that may change dead letters."""
+    async with session_of(dsn, "shard") as session:
+        yield session
+
+
+async def bury_as(dsn: str, keys: Sequence[int]) -> None:
+    """Insert dead letters with these keys, as if they died now."""
+    before = [row[0] for row in await query(dsn, "select timer_key from shardclock.dead_letters")]
+    await bury(dsn, len(keys))
+    await query(
+        dsn,
+        "update shardclock.dead_letters d set timer_key = n.key from unnest($1::bigint[], $2::bigint[]) as n (old, key)"
+        " where d.timer_key = n.old",
+        [max(before, default=0) + number for number in range(1, len(keys) + 1)],
+        list(keys),
+    )
+
+
+async def bury_in_turn(dsn: str, count: int) -> None:
+    """Insert dead letters of which the one with the largest key was given up first, a minute before the next."""
+    await bury(dsn, count)
+    await query(dsn, "update shardclock.dead_letters set died_at = now() - timer_key * interval '1 min'")
+
+
+async def test_all_are_taken_in_batches_the_ones_given_up_first_coming_first(dsn: str, operator: Session) -> None:
+    await bury_in_turn(dsn, 5)
+    batches, told = Batches(redriving(operator)), Told()
+    run = DeadLetterRun(batches.act, EACH, batch=2)
+
+    await run.run(operator, told, dry_run=False)
+
+    assert batches.asked == [[5, 4], [3, 2], [1]]
+    assert sorted(run.changed) == [1, 2, 3, 4, 5]
+    assert run.outcome(dry_run=False).sentence == "put back: 5 dead letters are due again"
+    assert (told.found_, told.changed_) == ([(2, False), (4, False), (5, True)], [(2, 5), (4, 5), (5, 5)])
+
+
+async def test_one_that_dies_again_meanwhile_is_not_taken_twice(dsn: str, operator: Session) -> None:
+    await bury_in_turn(dsn, 3)
+    batches = Batches(redriving(operator), dsn)
+    run = DeadLetterRun(batches.act, EACH, batch=1)
+
+    await run.run(operator, Told(), dry_run=False)
+
+    assert batches.asked == [[3], [2], [1]]
+    left = await query(dsn, "select timer_key from shardclock.dead_letters order by timer_key")
+    assert [row["timer_key"] for row in left] == [1, 2, 3]
+
+
+async def test_at_a_rate_a_batch_waits_until_those_of_the_one_before_are_due(dsn: str, operator: Session) -> None:
+    await bury_in_turn(dsn, 50)
+    batches = Batches(redriving(operator, per_s=2))
+    run = DeadLetterRun(batches.act, EACH, pause=batches.pause)
+
+    await run.run(operator, Told(), dry_run=False)
+
+    assert ([len(keys) for keys in batches.asked], batches.pauses_s) == ([20, 20, 10], [10.0, 10.0])
+
+
+async def test_a_dry_run_counts_them_all_and_changes_nothing(dsn: str, operator: Session) -> None:
+    await bury(dsn, 5)
+    await bury(dsn, 2, "cart.left")
+    run = DeadLetterRun(discarding(operator), EACH, batch=3)
+
+    await run.run(operator, Told(), dry_run=True)
+
+    would = run.outcome(dry_run=True)
+    which = f"of the targets cart.left and {HANDLER}"
+    assert would.sentence == f"7 dead letters would be discarded, {which}; nothing was changed"
+    assert (list(would.keys), list(run.changed)) == ([1, 2, 3, 4, 5, 6, 7], [])
+
+
+async def test_signals_that_are_left_are_counted_over_all_batches(dsn: str, operator: Session) -> None:
+    await bury(dsn, 3)
+    await bury(dsn, 2, "process:instance")
+
+    async def change(keys: Sequence[int]) -> list[int]:
+        return [key for key in keys if key <= 3]
+
+    run = DeadLetterRun(replace(discarding(operator), change=change), EACH, batch=2)
+
+    await run.run(operator, Told(), dry_run=False)
+
+    left = "left: 2 signals for which instances wait: redrive them, or cancel the instances"
+    assert run.outcome(dry_run=False).sentence == f"3 dead letters discarded; {left}"
+
+
+async def test_a_run_that_breaks_says_what_it_has_done_and_what_it_does_not_know(dsn: str, operator: Session) -> None:
+    await bury_in_turn(dsn, 5)
+    act = discarding(operator)
+
+    async def change(keys: Sequence[int]) -> Sequence[int]:
+        if 3 in keys:
+            raise StoreUnavailable("no answer")
+        return await act.change(keys)
+
+    run = DeadLetterRun(replace(act, change=change), EACH, batch=2)
+
+    with pytest.raises(BulkBroken, match="Postgres does not answer"):
+        await run.run(operator, Told(), dry_run=False)
+    assert (run.outcome(dry_run=False).sentence, run.unsure) == ("2 dead letters discarded", 2)
+
+
+async def test_where_there_are_none_that_is_said(operator: Session) -> None:
+    run = DeadLetterRun(redriving(operator), EACH)
+
+    await run.run(operator, Told(), dry_run=False)
+
+    assert run.outcome(dry_run=False) == Changed(run.changed, "there is no such dead letter", more=False)
