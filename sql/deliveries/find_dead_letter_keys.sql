@@ -13,6 +13,6 @@ where (:timer_key::bigint is null or d.timer_key = :timer_key)
     and (:target::text is null or d.target = :target)
     and (:tenant_id::text is null or d.tenant_id = :tenant_id)
     and d.died_at < coalesce(:died_before::timestamptz, 'infinity')
-    and (d.died_at, d.timer_key) > (coalesce(:after_at::timestamptz, '-infinity'), coalesce(:after_key::bigint, 0))
-order by d.died_at, d.timer_key
+    and (d.died_at, d.timer_key + 0) > (coalesce(:after_at::timestamptz, '-infinity'), coalesce(:after_key::bigint, 0))
+order by d.died_at, d.timer_key + 0
 limit :limit
