@@ -54,7 +54,7 @@ def _print(bulk: BulkChange, words: Wording, *, yes: bool, as_json: bool) -> Non
     """Print the numbers, and remarks about the timers that were not changed."""
     numbers = {"matched": bulk.matched, "changed": bulk.changed}
     if as_json:
-        print_json(numbers | {"unsure": bulk.unsure} | words.shown)
+        print_json(numbers | {"unsure": bulk.unsure, "left_out": bulk.left_out} | words.shown)
     else:
         print_table("", list(numbers), [list(numbers.values())])
     for remark in _remarks(bulk, words, yes=yes, as_json=as_json):
@@ -67,8 +67,13 @@ def _remarks(bulk: BulkChange, words: Wording, *, yes: bool, as_json: bool) -> I
     left = bulk.matched - bulk.changed - bulk.unsure
     if as_json:
         return
+    if bulk.left_out:
+        yield (
+            f"left out: {bulk.left_out:,}, which belong to instances of processes: cancel those"
+            " (shardclock processes cancel), or move their tokens"
+        )
     if not bulk.matched:
-        yield "no timer matches"
+        yield "no other timer matches" if bulk.left_out else "no timer matches"
     elif not yes:
         yield f"nothing was changed; add --yes to {words.verb} them"
     elif left > 0 and bulk.refusal is None:

@@ -17,7 +17,7 @@ from service.endpoints import EndpointConflict, UnknownEndpoint
 from service.hold import NotReleased
 from service.jobs import JobConflict, UnknownJob
 from service.processes import UnknownProcess
-from service.single_change import NotChanged, UnknownTimer
+from service.single_change import NotChanged, TimerConflict, UnknownTimer
 from service.tasks import UnknownTask
 from service.tenants import NoOwnLimits
 from sql.pool import PoolEmpty
@@ -94,6 +94,7 @@ HANDLERS: dict[int | type[Exception], Callable[[Request, Any], Coroutine[Any, An
     EndpointConflict: _conflict,
     JobConflict: _conflict,
     NotReleased: _conflict,
+    TimerConflict: _conflict,
     Refusal: _refused,
     RequestValidationError: _invalid,
     StoreUnavailable: _unavailable,

@@ -11,7 +11,9 @@ from service.outlook import outlook_of
 from shardclock.api.changes import UNKNOWN, Outcomes, no_timer
 from sql.clients.history import read_upcoming
 from sql.clients.verbs import TimerRef
-from sql.session import Session
+from sql.session import Session, StatementRefused
+
+WRONG_STATE = "55000"  # with which the functions refuse what the timer's present state does not allow
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,10 @@ class NotChanged(Exception):
         self.state = state
 
 
+class TimerConflict(StatementRefused):
+    """An instance waits for a timer, or no date is planned for it yet; the message says what to do instead."""
+
+
 class UnknownTimer(NotChanged):
     """There is no such timer, pending or ended."""
 
@@ -45,10 +51,16 @@ async def change_one(
 
     errors:  UnknownTimer      there is none
              NotChanged        it has ended, or has a state in which it can't be changed so
+             TimerConflict     it belongs to an instance of a process, or has no date yet
              InvalidTimer      the change is refused
              StoreUnavailable  the outcome is unknown: each verb says whether it may be sent again
     """
-    state = await change(session, which)
+    try:
+        state = await change(session, which)
+    except StatementRefused as error:
+        if error.sqlstate != WRONG_STATE:
+            raise
+        raise TimerConflict(str(error), sqlstate=error.sqlstate) from None
     if state in outcomes.done:
         due_date = await _due_date(session, which) if outcomes.shows_date else None
         return Changed(state, outcomes.done[state], due_date)

@@ -914,11 +914,11 @@ ALTER TABLE ONLY shardclock.holders
 -- cancel_delivery(bigint, text)  0018_processes.sql
 -- cancel_instance(bigint, text)  0032_tasks.sql
 -- cancel_job(text, text)  0024_cancelled_for_good.sql
--- cancel_process_instance(bigint, text)  0006_verbs.sql
--- change_timer(text, bigint, text, text, text)  0006_verbs.sql
+-- cancel_process_instance(bigint, text)  0037_instances_of_clients.sql
+-- change_timer(text, bigint, text, text, text)  0037_instances_of_clients.sql
 -- cancel_timer(bigint, text, text, text)  0006_verbs.sql
 -- log_of(shardclock.timers, text, timestamp with time zone, jsonb)  0006_verbs.sql
--- cancel_timers(bigint[], text)  0006_verbs.sql
+-- cancel_timers(bigint[], text)  0037_instances_of_clients.sql
 -- change_rules(bigint[], text, text, text)  0006_verbs.sql
 -- changes_of_job(jsonb)  0015_job_files.sql
 -- check_due_date(timestamp with time zone, text, text)  0004_dates.sql

@@ -114,10 +114,17 @@ class PreviewAnswer(Answer):
     occurrences: list[OccurrenceAnswer]
 
 
+LEFT_OUT = Field(
+    examples=[0],
+    description="so many more match a cancel, and are left out: they belong to instances, which wait for them",
+)
+
+
 class CountedAnswer(Answer):
     """How many timers a verb would change, and the token that the real request brings."""
 
     matched: int = Field(examples=[2])
+    left_out: int = LEFT_OUT
     token: str = Field(examples=["2-1801382400-5f1d7a9b03c2e846-9c1be3f0d2a4761508c7e5aa"])
 
 
@@ -127,3 +134,4 @@ class BulkAnswer(Answer):
     matched: int = Field(examples=[2], description="that the filter found")
     changed: int = Field(examples=[2], description="of those; the others had ended or changed meanwhile")
     unsure: int = Field(examples=[0], description="so many more may have been changed: the answer was lost")
+    left_out: int = LEFT_OUT

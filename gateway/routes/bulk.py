@@ -71,10 +71,11 @@ def _add_route(verb: str, sentence: str) -> None:
                     unsure=bulk.unsure,
                 ) from None
         if dry_run:
-            return CountedAnswer(matched=bulk.matched, token=_Counted.of(bulk.matched, what).token)
+            token = _Counted.of(bulk.matched, what).token
+            return CountedAnswer(matched=bulk.matched, token=token, left_out=bulk.left_out)
         if bulk.refusal is not None:
             raise Problem(REFUSED, str(bulk.refusal), matched=bulk.matched, changed=bulk.changed)
-        return BulkAnswer(matched=bulk.matched, changed=bulk.changed, unsure=bulk.unsure)
+        return BulkAnswer(matched=bulk.matched, changed=bulk.changed, unsure=bulk.unsure, left_out=bulk.left_out)
 
     router.post(
         f"/{verb}",
@@ -105,7 +106,7 @@ def _change_of(verb: str, asked: BulkChangeRequest, *, operation: str) -> Change
         raise InvalidTimer(f"reason {shortened(asked.reason)} is for cancel and pause; leave it out")
     match verb:
         case "cancel":
-            return Change(("PENDING", "PAUSED"), partial(cancel_timers, reason=asked.reason))
+            return Change(("PENDING", "PAUSED"), partial(cancel_timers, reason=asked.reason), spares=True)
         case "pause":
             return Change(("PENDING",), partial(pause_timers, reason=asked.reason))
         case "resume":

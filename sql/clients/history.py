@@ -183,6 +183,16 @@ async def find_keys(session: Session, state: str, wanted: Filter, *, size: int, 
     return [row["timer_key"] for row in rows]
 
 
+async def find_timers_of_instances(session: Session, timer_keys: Sequence[int]) -> set[int]:
+    """Find which of some timers belong to instances of BPMN processes, which wait for them.
+
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/clients/find_timers_of_instances.sql
+    """
+    rows = await session.rows("find_timers_of_instances", timer_keys=timer_keys)
+    return {row["timer_key"] for row in rows}
+
+
 async def find_timer(session: Session, which: TimerRef) -> TimerState | None:
     """Find a timer; if several had the name, the pending one, or else the one that ended last.
 

@@ -116,7 +116,11 @@ def test_cancels_what_is_pending_and_what_is_paused(shell: Shell) -> None:
 
     done = shell("cancel", "--all", "--yes", "--reason", "moved house", "--json")
 
-    assert (done.code, done.json, done.err) == (DONE, {"matched": MANY, "changed": MANY, "unsure": 0}, "")
+    assert (done.code, done.json, done.err) == (
+        DONE,
+        {"matched": MANY, "changed": MANY, "unsure": 0, "left_out": 0},
+        "",
+    )
     assert states(shell) == {"CANCELED": MANY}
     kept = (
         "select count(*) from shardclock.command_log where intent = 'CANCELED' and detail ->> 'reason' = 'moved house'"
@@ -127,10 +131,20 @@ def test_cancels_what_is_pending_and_what_is_paused(shell: Shell) -> None:
 def test_pauses_and_resumes_all(shell: Shell) -> None:
     add(shell)
 
-    assert shell("pause", "--all", "--yes", "--json").json == {"matched": MANY, "changed": MANY, "unsure": 0}
+    assert shell("pause", "--all", "--yes", "--json").json == {
+        "matched": MANY,
+        "changed": MANY,
+        "unsure": 0,
+        "left_out": 0,
+    }
     assert states(shell) == {"PAUSED": MANY}
-    assert shell("pause", "--all", "--yes", "--json").json == {"matched": 0, "changed": 0, "unsure": 0}
-    assert shell("resume", "--all", "--yes", "--json").json == {"matched": MANY, "changed": MANY, "unsure": 0}
+    assert shell("pause", "--all", "--yes", "--json").json == {"matched": 0, "changed": 0, "unsure": 0, "left_out": 0}
+    assert shell("resume", "--all", "--yes", "--json").json == {
+        "matched": MANY,
+        "changed": MANY,
+        "unsure": 0,
+        "left_out": 0,
+    }
     assert states(shell) == {"PENDING": MANY}
 
 
@@ -155,7 +169,10 @@ def test_a_shift_sent_again_under_its_operation_moves_no_timer_twice(shell: Shel
     assert f"--operation {first.json['operation']}" in first.err, "told before the work, lest it be cut short"
     assert (again.code, again.out.split()[2:]) == (DONE, [str(MANY), "0"])
     assert "moved under this operation before" in again.err
-    assert (other.json, other.err) == ({"matched": MANY, "changed": MANY, "unsure": 0, "operation": "another"}, "")
+    assert (other.json, other.err) == (
+        {"matched": MANY, "changed": MANY, "unsure": 0, "left_out": 0, "operation": "another"},
+        "",
+    )
     assert due_dates(shell) == [timedelta(days=2, seconds=i) for i in range(1, MANY + 1)]
 
 
@@ -210,11 +227,13 @@ def test_cancels_a_process_instance_whoever_its_timers_belong_to(shell: Shell, o
         "matched": 3,
         "changed": 0,
         "unsure": 0,
+        "left_out": 0,
     }
     assert shell("cancel", *options, "--process-instance", 7, "--yes", "--json").json == {
         "matched": 3,
         "changed": 3,
         "unsure": 0,
+        "left_out": 0,
     }
     assert count(shell) == 2
 
@@ -241,7 +260,7 @@ def test_cancels_only_a_tenants_part_of_a_process_instance_when_told(shell: Shel
 
     done = shell("cancel", "--process-instance", 7, "--tenant", "t-1", "--yes", "--json")
 
-    assert done.json == {"matched": 1, "changed": 1, "unsure": 0}
+    assert done.json == {"matched": 1, "changed": 1, "unsure": 0, "left_out": 0}
 
 
 # what goes wrong
@@ -272,7 +291,7 @@ def test_asks_again_when_an_answer_is_lost_and_moves_no_timer_twice(shell: Shell
 
     assert (done.code, done.json) == (
         DONE,
-        {"matched": MANY, "changed": MANY - 1_000, "unsure": 1_000, "operation": "x"},
+        {"matched": MANY, "changed": MANY - 1_000, "unsure": 1_000, "left_out": 0, "operation": "x"},
     )
     assert "up to 1,000 more may have been moved" in done.err
     assert due_dates(shell) == [timedelta(days=1, seconds=i) for i in range(1, MANY + 1)]
@@ -313,7 +332,7 @@ def test_ctrl_c_says_how_far_it_came(shell: Shell) -> None:
     with failing("cancel_timers", lambda call: KeyboardInterrupt() if call == 2 else None):
         done = shell("cancel", "--all", "--yes", "--json")
 
-    assert (done.code, done.json) == (130, {"matched": MANY, "changed": 1_000, "unsure": 1_000})
+    assert (done.code, done.json) == (130, {"matched": MANY, "changed": 1_000, "unsure": 1_000, "left_out": 0})
     assert "up to 1,000 more may have been canceled" in done.err
     assert count(shell) == MANY - 1_000
 

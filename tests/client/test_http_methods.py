@@ -15,11 +15,11 @@ from pydantic import BaseModel
 
 from shardclock import AsyncClient
 from shardclock.api.fields import Length, New
-from shardclock.http import NotFound, asked, async_sending
+from shardclock.http import Conflict, NotFound, asked, async_sending
 from shardclock.http.async_processes import AsyncProcesses
 from shardclock.http.async_tasks import AsyncTasks
 from tests.support import ROOT
-from tests.support.factories import BOUND_S, HolderClient, add_holder, pending_rows, value
+from tests.support.factories import BOUND_S, HolderClient, add_holder, add_timers, pending_rows, value
 from tests.support.gateways import Api
 from tests.support.waiting import eventually
 
@@ -209,6 +209,17 @@ async def test_many_timers_are_changed_in_two_steps(dsn: str, client: AsyncClien
     cancelled = await (await client.bulk("cancel", reason="strike", name_prefix="order-")).commit()
     assert (cancelled.matched, cancelled.changed, cancelled.unsure) == (3, 3, 0)
     assert [row["name"] for row in await pending_rows(dsn)] == ["other"]
+
+
+async def test_what_an_instance_waits_for_is_left_out_and_alone_is_a_conflict(dsn: str, client: AsyncClient) -> None:
+    (key,) = await add_timers(
+        dsn, 1, "now() + interval '1 hour'", target="'process:instance'", process_instance_key="1200"
+    )
+
+    counted = await client.bulk("cancel")
+    assert (counted.matched, counted.left_out, (await counted.commit()).left_out) == (0, 1, 1)
+    with pytest.raises(Conflict, match=f"^timer {key} belongs to instance 1200: cancel that"):
+        await client.cancel(timer_key=key)
 
 
 async def test_many_timers_have_an_outcome_each_in_their_order(dsn: str, client: AsyncClient) -> None:

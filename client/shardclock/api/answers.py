@@ -107,12 +107,13 @@ class BulkChanged(Answer):
     """Hold what became of many timers.
 
     shape:   `changed` counts those of the `matched` that had not ended or changed meanwhile; `unsure` how many more may
-             have been changed
+             have been changed; `left_out` how many others a cancel spares, because instances of processes wait for them
     """
 
     matched: int
     changed: int
     unsure: int
+    left_out: int = 0
 
 
 class Explained(Answer):
@@ -226,10 +227,14 @@ class JobRun(Answer):
 
 
 class Counted(Answer):
-    """Hold how many timers a verb would change, and the token that the real request brings."""
+    """Hold how many timers a verb would change, and the token that the real request brings.
+
+    shape:   `left_out` counts others, which a cancel spares, because instances of processes wait for them
+    """
 
     matched: int
     token: str
+    left_out: int = 0
 
 
 class Started(Answer):

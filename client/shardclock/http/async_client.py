@@ -153,6 +153,7 @@ class AsyncClient(AsyncMany, AsyncLog, AsyncOperating):
 
         errors:  TooLate   it has ended
                  NotFound  there is none
+                 Conflict  an instance of a process waits for it
         """
         path = ask.timer_path(timer_key, name, "cancel")
         return await self._sender.ask(Changed, ask.once("POST", path, {"reason": reason}, idempotency_key))

@@ -30,6 +30,11 @@ class AsyncBulk:
         """Return how many timers it would change."""
         return self._counted.matched
 
+    @property
+    def left_out(self) -> int:
+        """Return how many others a cancel spares: they belong to instances of processes, which wait for them."""
+        return self._counted.left_out
+
     async def commit(self) -> BulkChanged:
         """Change them, within ten minutes of the count. If more timers match than were counted, none is changed.
 

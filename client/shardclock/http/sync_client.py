@@ -154,6 +154,7 @@ class Client(Many, Log, Operating):
 
         errors:  TooLate   it has ended
                  NotFound  there is none
+                 Conflict  an instance of a process waits for it
         """
         path = ask.timer_path(timer_key, name, "cancel")
         return self._sender.ask(Changed, ask.once("POST", path, {"reason": reason}, idempotency_key))

@@ -87,6 +87,7 @@ class AsyncTimers:
 
         errors:  TooLate   it has ended
                  NotFound  there is none
+                 Conflict  an instance of a process waits for it
         """
         which = Which(timer_key, name, self._tenant)
         return await self._change(which, ask.change("cancel", which, reason=reason), CANCELED)

@@ -18,7 +18,7 @@ KINDS: Mapping[str, str] = MappingProxyType(
     {
         NOT_ALLOWED: "not-allowed",
         "23505": "name-taken",  # as shardclock.ensure_timer raises it
-        "55000": "conflict",  # a schedule that no shard has planned yet
+        "55000": "conflict",  # a schedule that no shard has planned yet, or an instance waits for the timer
     }
 )
 

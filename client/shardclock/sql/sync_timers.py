@@ -84,6 +84,7 @@ class Timers:
 
         errors:  TooLate   it has ended
                  NotFound  there is none
+                 Conflict  an instance of a process waits for it
         """
         which = Which(timer_key, name, self._tenant)
         return self._change(which, ask.change("cancel", which, reason=reason), CANCELED)

@@ -105,6 +105,14 @@ async def test_a_schedule_is_made_and_gets_another_rule(one: UserConnection) -> 
     assert (found.schedule, found.zone, found.missed) == ("R/PT2H", "Asia/Tokyo", "fire_once")
 
 
+async def test_what_an_instance_waits_for_is_not_cancelled(one: UserConnection, dsn: str) -> None:
+    (key,) = await add_timers(
+        dsn, 1, "now() + interval '1 hour'", target="'process:instance'", process_instance_key="1200"
+    )
+    with pytest.raises(Conflict, match=f"^timer {key} belongs to instance 1200: cancel that"):
+        await one.ask("cancel", timer_key=key)
+
+
 async def test_a_run_under_one_operation_runs_once(one: UserConnection) -> None:
     await one.ask("schedule", name="hourly", schedule="R/PT1H")
     before = (await one.ask("get", name="hourly")).due_date
