@@ -1,9 +1,11 @@
 """The commands about instances of processes: start, list, show, cancel, change."""
 
+from functools import partial
 from typing import Annotated, cast, get_args
 
 import typer
 
+from cli.changed import print_changed
 from cli.lists import tell_if_full, tell_none
 from cli.options import DEFAULT_TENANT, WAIT_S_MAX, Tenant
 from cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
@@ -11,6 +13,7 @@ from cli.process_options import LISTED_MAX, MaybeTenant, Variables, read_variabl
 from cli.process_words import print_fields, print_instance, print_sent
 from cli.session import tell_engines, with_session, with_signals
 from service import processes as service
+from service.cancellation import cancel_many
 from sql.processes import instances
 from sql.processes.instances import FoundStep, StateFilter
 from sql.session import Session
@@ -135,14 +138,43 @@ def show(instance_key: InstanceKey, as_json: Json = False) -> int:
     return with_session(do)
 
 
-def cancel(instance_key: InstanceKey, as_json: Json = False) -> int:
-    """Cancel an instance, with all that it waits for."""
+def cancel(
+    instance_key: Annotated[
+        int | None, typer.Argument(metavar="[INSTANCE_KEY]", min=1, help="The instance.", show_default=False)
+    ] = None,
+    business_key: Annotated[
+        str | None, typer.Option("--business-key", metavar="KEY", help="Those whose start gave it, if they run.")
+    ] = None,
+    process_id: Annotated[
+        str | None, typer.Option("--process", help="With --business-key: only of this process.")
+    ] = None,
+    tenant: MaybeTenant = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="With --business-key: cancel all of them, if there are several.")
+    ] = False,
+    as_json: Json = False,
+) -> int:
+    """Cancel an instance, or with --business-key those that have it, with all that they wait for."""
+    if (instance_key is None) == (business_key is None):
+        raise Refusal("say which: give either the key of an instance, or --business-key")
+    if instance_key is not None and (process_id is not None or tenant is not None):
+        raise Refusal("--process and --tenant are for --business-key; leave them out")
+
+    async def cancel_one(session: Session, key: int) -> int:
+        outcome = await instances.cancel_instance(session, key)
+        why_not = "" if outcome == "SENT" else service.why_not_canceled(key, outcome)
+        return print_sent(outcome == "SENT", key, why_not, is_so=outcome == "CANCELED", as_json=as_json)
 
     async def do(session: Session) -> int:
-        outcome = await instances.cancel_instance(session, instance_key)
-        why_not = "" if outcome == "SENT" else service.why_not_canceled(instance_key, outcome)
-        is_so = outcome == "CANCELED"
-        return print_sent(outcome == "SENT", instance_key, why_not, is_so=is_so, as_json=as_json)
+        if business_key is None:
+            assert instance_key is not None, "one of the two is given"
+            return await cancel_one(session, instance_key)
+        cancel_those = partial(cancel_many, session, business_key, process_id=process_id, tenant_id=tenant)
+        counted = await cancel_those(dry_run=True)
+        is_meant = yes or len(counted.keys) == 1
+        done = await cancel_those(dry_run=False) if is_meant else counted
+        code = print_changed(done, {"instance_keys": done.keys}, yes=is_meant, as_json=as_json)
+        return code if is_meant else NOT_DONE
 
     return with_signals(do)
 

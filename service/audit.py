@@ -24,7 +24,7 @@ SHOWN = frozenset({
     "name", "group", "prefix", "tenant", "timer_key", "target", "cluster_id", "name_prefix", "due_from", "due_before",
     "process_instance", "process_instance_key", "filter", "failing", "died_before", "limit", "every", "all_timers",
     "all_tenants", "role", "of_job", "function", "file", "resource", "process_id", "version", "definition_key",
-    "instance_key", "terminated", "begun",
+    "instance_key", "business_key", "terminated", "begun",
     # how
     "reason", "why", "dry_run", "force", "yes", "shift", "operation", "delay", "at", "zone", "cron", "repeat", "missed",
     "overlap", "priority", "per_s", "per_second", "to", "partitions", "asked", "least", "most", "within_s", "wait_s",

@@ -7,6 +7,7 @@ from typing import Any, Self
 from pydantic import Field
 
 from gateway.answers.answer import MOMENT, TENANT, Answer
+from service.many import Changed
 from service.processes import DeployedProcess, variables_of
 from service.tasks import variables_of as seen_by
 from sql.processes.definitions import FoundDefinition
@@ -189,6 +190,19 @@ class InstanceKeysAnswer(Answer):
     """Which instances were told."""
 
     instance_keys: list[int] = Field(examples=[[31007]])
+
+
+class CanceledAnswer(Answer):
+    """What became of the instances of a business key, or would."""
+
+    instance_keys: list[int] = Field(examples=[[31007]], description="that are told to end, the newest first")
+    said: str = Field(examples=["1 instance is told to end"])
+    more: bool = Field(examples=[False], description="whether others are left")
+
+    @classmethod
+    def of(cls, canceled: Changed[int]) -> Self:
+        """Make it of what was done."""
+        return cls(instance_keys=list(canceled.keys), said=canceled.sentence, more=canceled.more)
 
 
 class TaskAnswer(Answer):

@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from bpmn.model import Definition
 from gateway.answers.processes import (
+    CanceledAnswer,
     InstanceAnswer,
     InstanceKeyAnswer,
     InstancesAnswer,
@@ -18,6 +19,7 @@ from gateway.answers.processes import (
 )
 from gateway.parts import Gateway, Here, Manager, Reader, Writer, read_model
 from gateway.reference.openapi import body_of
+from gateway.requests.asked import DryRun
 from gateway.requests.callers import Caller
 from gateway.requests.listing import listing
 from gateway.requests.paths import Key
@@ -27,6 +29,7 @@ from gateway.routes.doing import do_once
 from gateway.routes.waiting import may_wait
 from service import processes as use_cases
 from service import token_moves
+from service.cancellation import AT_ONCE_MAX, cancel_many
 from sql.processes import instances as statements
 from sql.processes.instances import StateFilter, WholeInstance
 from sql.session import Session
@@ -55,6 +58,18 @@ class InstancesQuery(BaseModel):
     )
     limit: int = Field(100, ge=1, le=LISTED_MAX)
     before: int | None = Field(None, ge=1, le=BIGINT_MAX, description="the last answer's `next`")
+
+
+class CancelInstancesRequest(BaseModel):
+    """Which instances are cancelled."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    business_key: str = Field(
+        min_length=1, max_length=BUSINESS_KEY_CHARS_MAX, description="as their start gave it", examples=["order-42"]
+    )
+    process_id: str | None = Field(None, description="only of this process", examples=["order"])
+    limit: int = Field(AT_ONCE_MAX, ge=1, le=AT_ONCE_MAX, description="at most so many, the newest of them")
 
 
 class VariablesRequest(BaseModel):
@@ -142,6 +157,35 @@ async def cancel_instance(instance_key: Key, request: Request, caller: Writer) -
         return InstanceKeyAnswer(instance_key=instance_key)
 
     return await do_once(request, caller, {}, do, status=202)
+
+
+@router.post(
+    "/cancel",
+    response_model=CanceledAnswer,
+    openapi_extra=body_of(CancelInstancesRequest, example={"business_key": "order-42"}),
+)
+async def cancel_instances(
+    request: Request, gateway: Here, caller: Writer, dry_run: DryRun = False
+) -> CanceledAnswer | Response:
+    """Cancel the instances of a business key that have not ended, with all that they wait for."""
+    asked = await read_model(request, CancelInstancesRequest)
+
+    async def do(session: Session) -> CanceledAnswer:
+        done = await cancel_many(
+            session,
+            asked.business_key,
+            process_id=asked.process_id,
+            tenant_id=caller.tenant_id,
+            limit=asked.limit,
+            dry_run=dry_run,
+        )
+        return CanceledAnswer.of(done)
+
+    if dry_run:
+        # It has no answer that is kept: the same key may then do what was only said.
+        async with gateway.pool.session(caller.tenants) as session:
+            return await do(session)
+    return await do_once(request, caller, asked, do)
 
 
 @router.post(

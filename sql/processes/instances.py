@@ -9,13 +9,16 @@ from typing import Any, Literal
 from sql.processes.variables import write_variables
 from sql.session import Session
 
-# Those of one state, those that have ended in any way, or those with an incident. One that is STARTING is in no list.
+# Those of one state, those that have ended in any way, or those with an incident.
 StateFilter = Literal["RUNNING", "COMPLETED", "CANCELED", "ERROR", "ENDED", "INCIDENT"]
 
 
 @dataclass(frozen=True, slots=True)
 class FoundInstance:
-    """One instance; `version` is its process's, `state` is RUNNING, COMPLETED, CANCELED or ERROR."""
+    """One instance; `version` is its process's, `state` is RUNNING, COMPLETED, CANCELED or ERROR.
+
+    One that no engine has begun yet is STARTING.
+    """
 
     instance_key: int
     tenant_id: str
@@ -31,7 +34,7 @@ class FoundInstance:
 
 @dataclass(frozen=True, slots=True)
 class WholeInstance:
-    """One instance with what it waits for; one that an engine has not begun yet is STARTING."""
+    """One instance with what it waits for."""
 
     found: FoundInstance
     definition_key: int
@@ -97,7 +100,7 @@ async def find_instances(
     before: int | None = None,
     page_size: int = 100,
 ) -> list[FoundInstance]:
-    """Find instances that an engine has begun, the newest first.
+    """Find instances, the newest first; those that no engine has begun yet by their business key alone.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/processes/find_instances.sql, sql/processes/find_instances_by_business_key.sql

@@ -98,6 +98,7 @@ def test_what_is_done_to_processes_and_instances_is_recorded_in_the_words_of_htt
     shell("processes", "move", instance, "--end", 3)
     shell("processes", "cancel", instance)
     shell("processes", "cancel", 7)
+    shell("processes", "cancel", "--business-key", "order-42", "--yes")
     shell("processes", "delete", key)
 
     assert [(act["verb"], act["what"], act["outcome"]) for act in acts(shell)] == [
@@ -106,6 +107,7 @@ def test_what_is_done_to_processes_and_instances_is_recorded_in_the_words_of_htt
         ("processes move", {"instance_key": instance, "terminated": [3]}, "done"),
         ("processes cancel", {"instance_key": instance}, "done"),
         ("processes cancel", {"instance_key": 7}, "not done"),
+        ("processes cancel", {"business_key": "order-42", "yes": True}, "not done"),
         ("processes delete", {"definition_key": key}, "done"),
     ]
 

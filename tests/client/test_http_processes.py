@@ -130,6 +130,18 @@ async def test_a_task_is_claimed_given_back_and_completed(sc: SteppedCluster, cl
     assert (await client.processes.show(key)).result == {"approved": True}
 
 
+async def test_the_instances_of_a_business_key_are_cancelled(sc: SteppedCluster, client: AsyncClient) -> None:
+    await client.processes.deploy(model(START + CATCH, connected="s>m1", beside=SHARED))
+    keys = [(await client.processes.start("p", {"order": "42"}, business_key="o")).instance_key for _ in range(3)]
+    listed = [(one.instance_key, one.state) async for one in client.processes.list(business_key="o")]
+    assert listed == [(key, "STARTING") for key in keys[::-1]]
+    assert (await client.processes.cancel_many("o", process_id="p", limit=1, dry_run=True)).more
+    assert (await client.processes.cancel_many("o")).instance_keys == tuple(keys[::-1])
+    await sc.advance("PT0S")
+    assert {one.state async for one in client.processes.list(business_key="o")} == {"CANCELED"}
+    assert (await client.processes.cancel_many("o")).instance_keys == ()
+
+
 async def test_a_program_takes_service_tasks_and_answers(sc: SteppedCluster, client: AsyncClient) -> None:
     (deployed,) = await client.processes.deploy(model(START + job("pack"), connected="s>pack"))
     assert deployed.undeclared == ("pack",)

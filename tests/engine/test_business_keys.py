@@ -1,4 +1,4 @@
-"""An instance is found by the business key of its start, once it has begun."""
+"""An instance is found by the business key of its start, from then on."""
 
 from __future__ import annotations
 
@@ -31,12 +31,19 @@ async def given_up(it: Processes, definition: int) -> int:
     return key
 
 
-async def test_one_that_is_starting_shows_its_key_and_is_in_no_list() -> None:
+async def test_one_that_is_starting_is_listed_as_it_is_shown() -> None:
     async with running() as it:
         await it.deploy(USER, connected="s>u")
         key = await processes.start(it.session, "p", business_key="order-42")
         starting = (await it.see(key)).found
-        assert (starting.state, starting.business_key, await found(it, "order-42")) == ("STARTING", "order-42", [])
+        assert (starting.state, starting.business_key, starting.version) == ("STARTING", "order-42", 1)
+        assert await instances.find_instances(it.session, business_key="order-42") == [starting]
+        for filters, listed in (
+            ({"process_id": "p"}, [key]), ({"process_id": "q"}, []), ({"tenant_id": "other"}, []),
+            ({"state": "RUNNING"}, []), ({"state": "INCIDENT"}, []),
+        ):  # fmt: skip
+            rows = await instances.find_instances(it.session, business_key="order-42", **filters)  # type: ignore[arg-type] # as they are named
+            assert [one.instance_key for one in rows] == listed, filters
 
         await it.settle()
 

@@ -108,6 +108,14 @@ class Resolved(Answer):
     more: bool
 
 
+class Canceled(Answer):
+    """Hold which instances are told to end, or would be; `more`: others are left."""
+
+    instance_keys: tuple[int, ...]
+    said: str
+    more: bool
+
+
 class Task(Answer):
     """Hold one open task of a person."""
 

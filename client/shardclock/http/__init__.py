@@ -68,6 +68,7 @@ from shardclock.api.errors import (
 )
 from shardclock.api.fields import Destination, New, NewLine, Put
 from shardclock.api.processes import (
+    Canceled,
     Deployed,
     Incident,
     InstanceState,
@@ -101,6 +102,7 @@ __all__ = [
     "Broken",
     "Bulk",
     "BulkChanged",
+    "Canceled",
     "Changed",
     "Chosen",
     "Client",

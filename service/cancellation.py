@@ -1,0 +1,57 @@
+"""Cancel the instances of a business key that have not ended; say what was done and what is left."""
+
+from collections.abc import Sequence
+
+from service.many import Changed, Many
+from sql.processes.instances import FoundInstance, cancel_instance, find_instances
+from sql.session import Session
+
+AT_ONCE_MAX = 1_000
+
+
+async def cancel_many(
+    session: Session,
+    business_key: str,
+    *,
+    process_id: str | None = None,
+    tenant_id: str | None = None,
+    limit: int = AT_ONCE_MAX,
+    dry_run: bool,
+) -> Changed[int]:
+    """Cancel the instances that have a business key and have not ended, with all that they wait for.
+
+    shape:   the newest first
+    errors:  StoreUnavailable  the outcome is unknown: call again, what is cancelled is left out or stays so
+    """
+    assert 0 < limit <= AT_ONCE_MAX
+    found = await _not_ended(session, business_key, process_id=process_id, tenant_id=tenant_id, most=limit + 1)
+
+    async def cancel(meant: Sequence[FoundInstance]) -> list[int]:
+        keys = [one.instance_key for one in meant]
+        return [key for key in keys if await cancel_instance(session, key, tenant_id=tenant_id) == "SENT"]
+
+    cancelling: Many[FoundInstance, int] = Many(
+        ("instance", "instances"),
+        none="no instance with this business key starts or runs",
+        would="be cancelled",
+        done="{many} {are} told to end",
+        key_of=lambda one: one.instance_key,
+        change=cancel,
+    )
+    return await cancelling.do(found[:limit], more=len(found) > limit, dry_run=dry_run)
+
+
+async def _not_ended(
+    session: Session, business_key: str, *, process_id: str | None, tenant_id: str | None, most: int
+) -> list[FoundInstance]:
+    found: list[FoundInstance] = []
+    before = None
+    while len(found) < most:
+        page = await find_instances(
+            session, tenant_id=tenant_id, process_id=process_id, business_key=business_key, before=before
+        )
+        if not page:
+            break
+        found += [one for one in page if one.ended_at is None]
+        before = page[-1].instance_key
+    return found[:most]
