@@ -222,13 +222,8 @@ def move(
 
 
 async def _end_sent(session: Session, sent: bool, instance_key: int, in_vain: str, *, as_json: bool) -> int:
-    """Print whether an instance was told; of one that has ended, say what is `in_vain`."""
-    if sent:
-        why_not = ""
-    elif found := await instances.find_instance(session, instance_key):
-        why_not = f"instance {instance_key} has ended, it is {found.found.state}: {in_vain}"
-    else:
-        why_not = service.UNKNOWN.format(key=instance_key)
+    """Print whether an instance was told; of one that was not, say why, and what is `in_vain`."""
+    why_not = "" if sent else (await service.why_not_told(session, instance_key, in_vain)).sentence
     return print_sent(sent, instance_key, why_not, as_json=as_json)
 
 

@@ -162,6 +162,33 @@ def why_not_canceled(instance_key: int, outcome: str) -> str:
     return f"instance {instance_key} has ended, it is {outcome}: there is nothing to cancel"
 
 
+@dataclass(frozen=True, slots=True)
+class NotTold:
+    """Why an instance was not told something: the state that it has, NOT_FOUND if there is none, and a sentence."""
+
+    state: str
+    sentence: str
+
+
+async def why_not_told(
+    session: Session, instance_key: int, in_vain: str, *, runs: str = "", tenant_id: str | None = None
+) -> NotTold:
+    """Find out why an instance was not told something; `in_vain` is what can't be, `runs` the reason if it does run.
+
+    errors:  StoreUnavailable  no answer in time
+    """
+    whole = await instances.find_instance(session, instance_key, tenant_id=tenant_id)
+    if whole is None:
+        return NotTold("NOT_FOUND", UNKNOWN.format(key=instance_key))
+    state = whole.found.state
+    if whole.found.ended_at is not None:
+        return NotTold(state, f"instance {instance_key} has ended, it is {state}: {in_vain}")
+    if state == "STARTING":
+        redrive = f"redrive that (shardclock dead-letters redrive {instance_key}), or cancel the instance"
+        return NotTold(state, f"the start of instance {instance_key} was given up: {redrive}")
+    return NotTold(state, runs or f"instance {instance_key} has begun meanwhile: send it again")
+
+
 async def _unless_refused(work: Awaitable[T]) -> T:
     try:
         return await work

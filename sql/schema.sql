@@ -912,9 +912,10 @@ ALTER TABLE ONLY shardclock.holders
 -- out_of_range(timestamp with time zone, text)  0001_timers.sql
 -- broken_rule(shardclock.timers)  0001_timers.sql
 -- cancel_delivery(bigint, text)  0018_processes.sql
--- cancel_instance(bigint, text)  0032_tasks.sql
+-- cancel_instance(bigint, text)  0037_instances_of_clients.sql
 -- cancel_job(text, text)  0024_cancelled_for_good.sql
 -- cancel_process_instance(bigint, text)  0037_instances_of_clients.sql
+-- cancel_start(bigint)  0037_instances_of_clients.sql
 -- change_timer(text, bigint, text, text, text)  0037_instances_of_clients.sql
 -- cancel_timer(bigint, text, text, text)  0006_verbs.sql
 -- log_of(shardclock.timers, text, timestamp with time zone, jsonb)  0006_verbs.sql

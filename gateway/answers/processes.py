@@ -83,12 +83,13 @@ class InstanceAnswer(Answer):
     process_id: str = PROCESS
     version: int = VERSION
     state: str = Field(
-        examples=["RUNNING"], description="STARTING, RUNNING, COMPLETED, CANCELED, or ERROR: it threw one to its caller"
+        examples=["RUNNING"],
+        description="STARTING: no engine has begun it; RUNNING; COMPLETED, CANCELED, or ERROR: thrown to its caller",
     )
     started_at: datetime = MOMENT
     ended_at: datetime | None = Field(examples=[None])
     parent_key: int | None = Field(examples=[None], description="the instance whose call activity started it")
-    incidents: int = Field(examples=[0], description="tokens that have stopped")
+    incidents: int = Field(examples=[0], description="tokens that have stopped; of one that is STARTING: its start")
     business_key: str | None = Field(examples=["order-42"], description="as its start gave it")
 
     @classmethod

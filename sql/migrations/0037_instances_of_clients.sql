@@ -126,3 +126,106 @@ returns: how many timers were cancelled
 errors: none of its own
 example: select shardclock.cancel_process_instance(42, reason => 'the process ended');
 $$;
+
+-- A start that no engine could take is a dead letter, which an operator may redrive later: an instance that is cancelled
+-- until then never begins. It is written as one that has ended, so that it is found until it is forgotten. It runs as its
+-- owner, because nobody who cancels may write instances; cancel_instance looks first whether the caller sees the start.
+create function shardclock.cancel_start(instance_key bigint)
+returns boolean
+language plpgsql
+security definer
+set enable_seqscan = off
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    start shardclock.dead_letters;
+begin
+    delete from shardclock.dead_letters d
+    where d.timer_key = cancel_start.instance_key
+        and (d.target = 'process:instance') is true
+        and d.process_instance_key is null
+    returning d.* into start;
+    if not found then
+        return false; -- somebody has redriven or discarded it
+    end if;
+    insert into shardclock.command_log (
+        timer_key, due_date, created_at, occurrence, intent, tenant_id, timer_type, target, target_element_id, name,
+        schedule, detail
+    )
+    values (
+        start.timer_key, start.due_date, start.created_at, start.occurrence, 'DISCARDED', start.tenant_id,
+        start.timer_type, start.target, start.target_element_id, start.name, start.schedule,
+        jsonb_build_object('by', session_user, 'reason', 'its instance was cancelled')
+    );
+    insert into shardclock.instances (
+        instance_key, definition_key, version, started_at, ended_at, tenant_id, process_id, outcome
+    )
+    select start.timer_key, d.definition_key, 1, start.created_at, now(), d.tenant_id, d.process_id, 'CANCELED'
+    from shardclock.definitions d
+    where d.definition_key = (start.payload ->> 'definition')::bigint;
+    if found then
+        insert into shardclock.instance_steps (instance_key, version, holder, signals, passes)
+        values (
+            start.timer_key, 1, 0,
+            jsonb_build_array(
+                jsonb_build_object('key', start.timer_key, 'kind', 'cancel', 'token', 1, 'by', session_user)
+            ),
+            '[]'
+        );
+    else
+        -- Its process is gone, so there is nothing to show.
+        delete from shardclock.business_keys b where b.instance_key = start.timer_key;
+    end if;
+    return true;
+end
+$$;
+
+comment on function shardclock.cancel_start is 'Internal: Cancels an instance whose start was given up.';
+
+create or replace function shardclock.cancel_instance(instance_key bigint, tenant_id text default null)
+returns text
+language plpgsql
+set enable_seqscan = off
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    ended_as text;
+begin
+    loop
+        if shardclock.signal_instance(instance_key, tenant_id, '{"kind": "cancel"}') = 'SENT' then
+            return 'SENT';
+        end if;
+        select i.outcome into ended_as
+        from shardclock.instances i
+        where i.instance_key = cancel_instance.instance_key
+            and (cancel_instance.tenant_id is null or i.tenant_id = cancel_instance.tenant_id);
+        if found then
+            return ended_as;
+        end if;
+        perform
+        from shardclock.dead_letters d
+        where d.timer_key = cancel_instance.instance_key
+            and (d.target = 'process:instance') is true
+            and d.process_instance_key is null
+            and (cancel_instance.tenant_id is null or d.tenant_id = cancel_instance.tenant_id);
+        if not found then
+            return 'NOT_FOUND';
+        end if;
+        if shardclock.cancel_start(instance_key) then
+            return 'SENT';
+        end if;
+        -- Somebody has redriven it meanwhile: it may have begun.
+    end loop;
+end
+$$;
+
+comment on function shardclock.cancel_instance is $$Cancels an instance of a process, in the caller's transaction: an
+engine terminates its tokens, and its timers, jobs, tasks and called processes with them. One whose start was given up is
+cancelled at once: the dead letter of its start is discarded.
+
+instance_key: the instance
+tenant_id: refuse an instance of another tenant; null: of any
+returns: SENT; CANCELED: it was cancelled already; COMPLETED or ERROR: too late, it has ended so; NOT_FOUND: it never was, or is forgotten
+errors: none
+example: select shardclock.cancel_instance(42);
+$$;

@@ -6,10 +6,11 @@
 --        them; definition_key bigint, error_code text, instance_state text (tokens and variables), result jsonb;
 --        timers jsonb, jobs jsonb, tasks jsonb, subscriptions jsonb, called jsonb, incident_list jsonb: what it waits
 --        for, called processes that have begun among it. No row: there is none. One that has not begun yet is STARTING,
---        and has nothing of it
+--        and has nothing of it; if its start was given up, that is its incident
 -- locks: nothing
 -- index: instances_pkey; timers_by_process_instance, deliveries_of_service_tasks, tasks_by_token,
---        subscriptions_by_instance, instances_by_parent, incidents_pkey, business_keys_pkey: probes
+--        subscriptions_by_instance, instances_by_parent, incidents_pkey, business_keys_pkey; deliveries_pkey and
+--        dead_letters_pkey, if it has not begun: probes
 select
     i.instance_key, i.tenant_id, i.process_id, d.version, coalesce(i.outcome, 'RUNNING') as state, i.started_at,
     i.ended_at, i.parent_key, jsonb_array_length(n.found) as incidents,
@@ -103,11 +104,36 @@ cross join lateral (
 where i.instance_key = :instance_key::bigint and (:tenant_id::text is null or i.tenant_id = :tenant_id)
 union all
 select
-    w.timer_key, w.tenant_id, d.process_id, d.version, 'STARTING', w.created_at, null, null, 0,
+    w.timer_key, w.tenant_id, d.process_id, d.version, 'STARTING', w.created_at, null, null,
+    jsonb_array_length(w.incident_list),
     (select b.business_key from shardclock.business_keys b where b.instance_key = w.timer_key), d.definition_key, null,
-    null, null, '[]', '[]', '[]', '[]', '[]', '[]'
-from shardclock.deliveries w
-join shardclock.definitions d on d.definition_key = (w.payload ->> 'definition')::bigint
-where w.timer_key = :instance_key and w.target = 'process:instance' and w.process_instance_key is null
-    and (:tenant_id is null or w.tenant_id = :tenant_id)
+    null, null, '[]', '[]', '[]', '[]', '[]', w.incident_list
+from (
+    select
+        s.timer_key, s.tenant_id, s.created_at, (s.payload ->> 'definition')::bigint as definition_key,
+        '[]'::jsonb as incident_list
+    from shardclock.deliveries s
+    where s.timer_key = :instance_key and (s.target = 'process:instance') is true and s.process_instance_key is null
+    union all
+    select
+        s.timer_key, s.tenant_id, s.created_at, (s.payload ->> 'definition')::bigint,
+        jsonb_build_array(
+            jsonb_build_object(
+                'token', 1, 'node_id', coalesce(s.target_element_id, ''),
+                'sentence', format(
+                    'its start was given up: %s; shardclock dead-letters redrive %s begins it', s.reason, s.timer_key
+                ),
+                'raised_at', s.died_at
+            )
+        )
+    from shardclock.dead_letters s
+    where s.timer_key = :instance_key and (s.target = 'process:instance') is true and s.process_instance_key is null
+) w
+cross join lateral (
+    select d.definition_key, d.process_id, d.version
+    from shardclock.definitions d
+    where d.definition_key = w.definition_key
+    limit 1
+) d
+where (:tenant_id is null or w.tenant_id = :tenant_id)
     and not exists (select from shardclock.instances i where i.instance_key = :instance_key)

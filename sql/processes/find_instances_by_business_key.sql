@@ -4,12 +4,12 @@
 --        :process_id text or null, :state text or null, :before bigint or null, :page_size integer
 -- out:   instance_key bigint, tenant_id text, process_id text, version integer, state text, started_at timestamptz,
 --        ended_at timestamptz, parent_key bigint, incidents bigint, business_key text, as find_instances tells them;
---        one that no engine has begun yet is STARTING
+--        one that no engine has begun yet is STARTING, with an incident if its start was given up
 -- locks: nothing
 -- index: business_keys_by_key, all of the key; instances_pkey, definitions_pkey and incidents_pkey, one probe for each;
---        deliveries_pkey, one for each that has not begun
+--        deliveries_pkey and dead_letters_pkey, one for each that has not begun
 select
-    i.instance_key, i.tenant_id, i.process_id, i.version, i.state, i.started_at, i.ended_at, i.parent_key, i.incidents,
+    i.instance_key, i.tenant_id, d.process_id, d.version, i.state, i.started_at, i.ended_at, i.parent_key, i.incidents,
     b.business_key
 from (
     -- Sorted before anything is joined: so a page reads only the instances that it shows or that other filters drop.
@@ -22,32 +22,29 @@ from (
 ) b
 cross join lateral (
     select
-        r.instance_key, r.tenant_id, r.process_id,
-        (select d.version from shardclock.definitions d where d.definition_key = r.definition_key) as version,
-        coalesce(r.outcome, 'RUNNING') as state, r.started_at, r.ended_at, r.parent_key,
+        r.instance_key, r.tenant_id, r.definition_key, coalesce(r.outcome, 'RUNNING') as state, r.started_at, r.ended_at,
+        r.parent_key,
         (select count(*) from shardclock.incidents n where n.instance_key = r.instance_key) as incidents
     from shardclock.instances r
     where r.instance_key = b.instance_key
     union all
     -- What comes first is taken, and nothing else is looked at.
-    select
-        w.timer_key, w.tenant_id,
-        (
-            select d.process_id
-            from shardclock.definitions d
-            where d.definition_key = (w.payload ->> 'definition')::bigint
-        ),
-        (
-            select d.version
-            from shardclock.definitions d
-            where d.definition_key = (w.payload ->> 'definition')::bigint
-        ),
-        'STARTING', w.created_at, null, null, 0
+    select w.timer_key, w.tenant_id, (w.payload ->> 'definition')::bigint, 'STARTING', w.created_at, null, null, 0
     from shardclock.deliveries w
+    where w.timer_key = b.instance_key and (w.target = 'process:instance') is true and w.process_instance_key is null
+    union all
+    select w.timer_key, w.tenant_id, (w.payload ->> 'definition')::bigint, 'STARTING', w.created_at, null, null, 1
+    from shardclock.dead_letters w
     where w.timer_key = b.instance_key and (w.target = 'process:instance') is true and w.process_instance_key is null
     limit 1
 ) i
-where (:process_id::text is null or i.process_id = :process_id)
+cross join lateral (
+    select d.process_id, d.version
+    from shardclock.definitions d
+    where d.definition_key = i.definition_key
+    limit 1
+) d
+where (:process_id::text is null or d.process_id = :process_id)
     and (
         :state::text is null
         or case :state

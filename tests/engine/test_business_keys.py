@@ -52,6 +52,57 @@ async def test_one_that_is_starting_is_listed_as_it_is_shown() -> None:
         assert await found(it, "order-4") == []
 
 
+async def test_an_instance_whose_start_was_given_up_is_shown_and_begins_when_that_is_redriven() -> None:
+    async with running() as it:
+        definition = await it.deploy(USER, connected="s>u")
+        key = await given_up(it, definition)
+
+        whole = await it.see(key)
+        assert (whole.found.state, whole.found.incidents, whole.found.business_key) == ("STARTING", 1, "order-42")
+        (incident,) = whole.waits["incident_list"]
+        assert incident["sentence"].startswith("its start was given up: ")
+        assert incident["sentence"].endswith(f"; shardclock dead-letters redrive {key} begins it")
+        assert await instances.find_instances(it.session, business_key="order-42", state="INCIDENT") == [whole.found]
+        assert await instances.find_instance(it.session, key, tenant_id="other") is None
+        assert not await instances.set_variables(it.session, key, {})
+        why = await processes.why_not_told(it.session, key, "its variables can't be set")
+        assert why.sentence.startswith(f"the start of instance {key} was given up: redrive that")
+
+        assert await redrive_dead_letters(it.session, [key]) == [key]
+        await it.settle()
+        assert ((await it.see(key)).found.state, (await it.see(key)).found.incidents) == ("RUNNING", 0)
+
+
+async def test_an_instance_whose_start_was_given_up_is_cancelled_for_good() -> None:
+    async with running() as it:
+        definition = await it.deploy(USER, connected="s>u")
+        key = await given_up(it, definition)
+        assert await instances.cancel_instance(it.session, key, tenant_id="other") == "NOT_FOUND"
+
+        assert await instances.cancel_instance(it.session, key) == "SENT"
+
+        found = (await it.see(key)).found
+        assert (found.state, found.incidents, found.ended_at is None) == ("CANCELED", 0, False)
+        (step,) = await instances.steps_of(it.session, key)
+        assert [(said["kind"], "by" in said) for said in step.signals] == [("cancel", True)]
+        assert await redrive_dead_letters(it.session, [key]) == []
+        assert await instances.cancel_instance(it.session, key) == "CANCELED"
+        assert (await processes.find(it.session, key)).found == (
+            await instances.find_instances(it.session, business_key="order-42")
+        )[0]
+        (ended,) = await it.query("select detail from shardclock.command_log where intent = 'DISCARDED'")
+        assert "its instance was cancelled" in ended["detail"]
+
+
+async def test_a_start_whose_process_is_gone_is_cancelled_without_a_trace() -> None:
+    async with running() as it:
+        await it.deploy(USER, connected="s>u")
+        key = await given_up(it, 0)
+        assert await instances.cancel_instance(it.session, key) == "SENT"
+        assert await it.query("select from shardclock.business_keys") == []
+        assert await it.query("select from shardclock.dead_letters") == []
+
+
 async def test_a_called_process_has_none() -> None:
     async with running() as it:
         await it.deploy(USER, connected="s>u", process_id="child")

@@ -156,7 +156,7 @@ async def test_one_instance_is_found_among_many(waiting: str) -> None:
     rows, _ = await reading(find, literals("find_instance", instance_key=FEW[0], tenant_id=None))
 
     await find.connection.close()
-    assert all(1 <= read <= 2 for read in rows.values())
+    assert all(1 <= read <= 2 for read in rows.values()), rows
 
 
 @pytest.mark.parametrize("state", [None, "RUNNING", "INCIDENT"])

@@ -1,0 +1,47 @@
+"""An application, whose role writes no instance, cancels one whose start was given up."""
+
+from __future__ import annotations
+
+import asyncio
+
+from service import processes
+from sql.processes.instances import cancel_instance, find_instance
+from sql.session import Session
+from tests.support.bpmn import model
+from tests.support.factories import query
+from tests.support.sql_client import session as as_role
+
+BURY = """
+with gone as (delete from shardclock.deliveries d returning d.*)
+insert into shardclock.dead_letters (
+    timer_key, due_date, created_at, fired_at, occurrence, claims, failed_attempts, slot, tenant_id, timer_type, target,
+    reason, payload
+)
+select timer_key, due_date, created_at, now(), 1, 0, 5, slot, tenant_id, timer_type, target, 'no', payload from gone
+"""
+
+
+async def given_up(dsn: str) -> int:
+    async with Session(dsn, application="test") as session:
+        await processes.deploy(session, model('<startEvent id="s"/>'), resource="p.bpmn")
+        key = await processes.start(session, "p", business_key="order-42")
+    await query(dsn, BURY)
+    return key
+
+
+async def test_the_schedulers_role_cancels_it(each_dsn: str) -> None:
+    key = await given_up(each_dsn)
+    async with as_role(each_dsn) as session:
+        assert await cancel_instance(session, key) == "SENT"
+        found = await find_instance(session, key)
+    assert found is not None
+    assert (found.found.state, found.found.business_key) == ("CANCELED", "order-42")
+    (step,) = await query(each_dsn, "select signals::text from shardclock.instance_steps")
+    assert '"by": "test_scheduler"' in step["signals"]
+
+
+async def test_of_two_who_cancel_it_one_does_and_the_other_hears_of_it(each_dsn: str) -> None:
+    key = await given_up(each_dsn)
+    async with as_role(each_dsn) as one, as_role(each_dsn) as two:
+        said = await asyncio.gather(cancel_instance(one, key), cancel_instance(two, key))
+    assert sorted(said) == ["CANCELED", "SENT"]
