@@ -106,8 +106,8 @@ async def start(
 ) -> int:
     """Start an instance of a process; return its key. An engine begins it within milliseconds, if one is there.
 
-    With an idempotency key, the same call within a day returns the same instance. An instance is found by its
-    business key; several may have the same.
+    With an idempotency key, the same call within a day returns the same instance, and another business key is refused.
+    An instance is found by its business key; several may have the same.
 
     errors:  UnknownProcess    it is not deployed
              Refusal           the variables have more than 1 MiB, the business key more than 255 characters, or only a

@@ -547,6 +547,7 @@ CREATE TABLE shardclock.process_starts (
     process_id text NOT NULL,
     instance_key bigint NOT NULL,
     asked_at timestamp with time zone DEFAULT now() NOT NULL,
+    business_key text,
     CONSTRAINT idempotency_key_is_1_to_255_characters CHECK (((length(idempotency_key) >= 1) AND (length(idempotency_key) <= 255)))
 );
 
@@ -1020,7 +1021,7 @@ ALTER TABLE ONLY shardclock.holders
 -- shift_length(text)  0004_dates.sql
 -- shift_timers(bigint[], text, text)  0006_verbs.sql
 -- signal_instance(bigint, text, jsonb, bigint)  0031_who_did_it.sql
--- start_process(text, jsonb, text, integer, text, text)  0034_business_keys.sql
+-- start_process(text, jsonb, text, integer, text, text)  0037_instances_of_clients.sql
 -- stop_job(shardclock.jobs, text)  0011_jobs.sql
 -- tenant_of_instance(bigint, text)  0018_processes.sql
 -- tend_jobs(bigint)  0011_jobs.sql

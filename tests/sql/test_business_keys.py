@@ -66,8 +66,28 @@ async def test_a_start_writes_its_key_and_two_may_have_the_same(deployed: str) -
 async def test_the_same_start_again_changes_nothing(deployed: str) -> None:
     async with Session(deployed, application="test") as session:
         first = await processes.start(session, "p", idempotency_key="k", business_key="order-42")
-        again = await processes.start(session, "p", idempotency_key="k", business_key="order-43")
-    assert (again, await keys(deployed)) == (first, {first: "order-42"})
+        again = await processes.start(session, "p", idempotency_key="k", business_key="order-42")
+        says_none = await processes.start(session, "p", idempotency_key="k")
+    assert (again, says_none, await keys(deployed)) == (first, first, {first: "order-42"})
+
+
+async def test_an_idempotency_key_with_another_business_key_is_refused(deployed: str) -> None:
+    async with Session(deployed, application="test") as session:
+        first = await processes.start(session, "p", idempotency_key="k", business_key="order-42")
+        await processes.start(session, "p", idempotency_key="none")
+        await query(deployed, "delete from shardclock.business_keys")  # as if its instance was forgotten
+        said = '"k" has started an instance with the business key "order-42": use another key'
+        with pytest.raises(Refusal, match=said):
+            await processes.start(session, "p", idempotency_key="k", business_key="order-43")
+        with pytest.raises(Refusal, match='"none" has started an instance without a business key: use another key'):
+            await processes.start(session, "p", idempotency_key="none", business_key="order-42")
+        assert await processes.start(session, "p", idempotency_key="k", business_key="order-42") == first
+
+        # After a day the key is another start's.
+        await query(deployed, "update shardclock.process_starts set asked_at = asked_at - interval '1 day 1 second'")
+        second = await processes.start(session, "p", idempotency_key="k", business_key="order-43")
+        assert second != first
+        assert await processes.start(session, "p", idempotency_key="k", business_key="order-43") == second
 
 
 async def test_a_start_that_is_refused_leaves_no_key(deployed: str) -> None:
