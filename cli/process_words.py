@@ -100,6 +100,7 @@ def _signal_of(signal: dict[str, Any]) -> str:
     said = f": {signal['sentence']}" if "sentence" in signal else ""
     names = f" {', '.join(signal['variables'])}" if signal.get("variables") else ""
     by = f" by {signal['by']}" if "by" in signal else ""
+    by += f" (API key {signal['key_prefix']})" if "key_prefix" in signal else ""
     return f"{signal['kind']}{names}{at}{by}{said}{' (stale)' if signal.get('stale') else ''}"
 
 

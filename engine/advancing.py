@@ -18,6 +18,7 @@ from timers.model import BIGINT_MAX
 NODES_MAX = 500  # that one instance enters in one batch: some 15 ms, unless expressions take long
 SHARE_S = 0.05  # the same in time; a node that has begun is finished
 NAMES_MAX = 20  # of the variables of one signal, in the history
+WHO = ("by", "key_prefix")  # a person or a role, and over HTTP by which API key
 
 
 @dataclass(slots=True)
@@ -194,7 +195,7 @@ def _history_of(taken: DueSignal, said: Mapping[str, Any], *, stale: bool) -> Ro
     row: Row = {"key": taken.timer_key, "kind": kind_of(said)}
     row |= {} if taken.token is None else {"token": taken.token}
     row |= {} if taken.node_id is None else {"node": taken.node_id}
-    row |= {} if "by" not in said else {"by": said["by"]}
+    row |= {name: said[name] for name in WHO if name in said}
     # Their names: values may be large, and secret.
     row |= {"variables": sorted(said["variables"])[:NAMES_MAX]} if said.get("variables") else {}
     return row | ({"stale": True} if stale else {})

@@ -137,7 +137,7 @@ def operating(scope: str) -> Callable[..., Caller]:
 
 
 @asynccontextmanager
-async def acting(request: Request, tenants: Tenants) -> AsyncIterator[Session]:
+async def acting(request: Request, tenants: Tenants, *, key_prefix: str | None = None) -> AsyncIterator[Session]:
     """Lend a session for what an operator does, in one transaction with the record of it: both are done, or neither is.
 
     If the block raises, all that it did is undone. The act is recorded as not done, when the request is answered. If
@@ -146,7 +146,7 @@ async def acting(request: Request, tenants: Tenants) -> AsyncIterator[Session]:
     errors:  StoreUnavailable  the outcome is unknown
              StatementRefused  it can't be recorded, so it was not done
     """
-    async with gateway_of(request).pool.session(tenants) as session, session.transaction():
+    async with gateway_of(request).pool.session(tenants, key_prefix=key_prefix) as session, session.transaction():
         yield session
         act = act_of(request)
         if act is None:

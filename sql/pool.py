@@ -65,8 +65,8 @@ class Pool:
         return self.size - self._free.qsize()
 
     @asynccontextmanager
-    async def session(self, tenants: Tenants) -> AsyncIterator[Session]:
-        """Lend a session for the length of a block, in which it serves some tenants.
+    async def session(self, tenants: Tenants, *, key_prefix: str | None = None) -> AsyncIterator[Session]:
+        """Lend a session for the length of a block, in which it serves some tenants, or acts by an API key.
 
         errors:  PoolEmpty  none was free in time, or none of a tenant's share
         """
@@ -81,7 +81,7 @@ class Pool:
                 raise PoolEmpty(f"all {self.size} sessions on Postgres are in use; ask again in a moment") from None
             self.lendings += 1
             self.waited_s += time.monotonic() - begun_s
-            session.serve(tenants)
+            session.serve(tenants, key_prefix)
             try:
                 yield session
             finally:

@@ -900,6 +900,8 @@ ALTER TABLE shardclock.timers ENABLE ALWAYS TRIGGER check_new_timer;
 CREATE TRIGGER command_log_marks_writers BEFORE INSERT ON shardclock.command_log FOR EACH STATEMENT EXECUTE FUNCTION shardclock.mark_log_writer();
 ALTER TABLE shardclock.command_log ENABLE ALWAYS TRIGGER command_log_marks_writers;
 
+CREATE TRIGGER task_acts_note_key_prefix BEFORE INSERT ON shardclock.task_acts FOR EACH ROW WHEN ((current_setting('shardclock.key_prefix'::text, true) <> ''::text)) EXECUTE FUNCTION shardclock.note_key_prefix();
+
 ALTER TABLE ONLY shardclock.holders
     ADD CONSTRAINT holders_role_fkey FOREIGN KEY (role) REFERENCES shardclock.scale(role);
 
@@ -986,6 +988,7 @@ ALTER TABLE ONLY shardclock.holders
 -- named_target(shardclock.timers, shardclock.timers)  0018_processes.sql
 -- new_timer(timestamp with time zone, text, text, text, text, jsonb, text, text, text, bigint, bigint, text, text)  0005_schedule.sql
 -- next_start(double precision, timestamp with time zone)  0011_jobs.sql
+-- note_key_prefix()  0037_instances_of_clients.sql
 -- open_group(text, integer)  0008_consumers.sql
 -- open_starts(bigint, boolean)  0018_processes.sql
 -- origin()  0003_cluster.sql
@@ -1016,7 +1019,7 @@ ALTER TABLE ONLY shardclock.holders
 -- was_run(text, bigint, text, text)  0006_verbs.sql
 -- run_timers(bigint[], text)  0006_verbs.sql
 -- schedule_timer(timestamp with time zone, text, text, text, text, jsonb, text, text, text, bigint, bigint, text, text, text)  0005_schedule.sql
--- send_signal(bigint, text, jsonb, bigint, text)  0025_kept_messages.sql
+-- send_signal(bigint, text, jsonb, bigint, text)  0037_instances_of_clients.sql
 -- set_variables(bigint, jsonb, bigint, text)  0018_processes.sql
 -- shift_length(text)  0004_dates.sql
 -- shift_timers(bigint[], text, text)  0006_verbs.sql

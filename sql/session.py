@@ -136,6 +136,8 @@ class Session:
         self._in_transaction: Connection | None = None  # the connection on which one is open
         self._backend = 0
         self._tenants: Tenants | None = None  # only a gateway's sessions say whom they serve
+        self._key_prefix: str | None = None  # nor does anybody else act by an API key
+        self._told_key_prefix = ""  # as the server was told
         self._served: Tenants | None = None  # as the server was told
         self._is_walled = True  # if no policy asks whom a session serves, the server is not told
         self._left: set[int] = set()  # the backends of connections that were dropped: one may still be working
@@ -152,12 +154,15 @@ class Session:
             **(plans or {}),
         }
 
-    def serve(self, tenants: Tenants) -> None:
+    def serve(self, tenants: Tenants, key_prefix: str | None = None) -> None:
         """Say for which tenants the next statements are; the server is told before the first one, if that is new.
+
+        With `key_prefix` it is told by which API key somebody acts, "" for none; None: nothing that is done says so.
 
         source:  sql/roles.sql, docs/decisions/0056-row-level-security.md
         """
         self._tenants = tenants
+        self._key_prefix = key_prefix
 
     def another(self, *, application: str, timeout_s: float, plans: dict[str, str] | None = None) -> "Session":
         """Make one more session on the same database."""
@@ -250,12 +255,15 @@ class Session:
             if self._connection.get_server_version() >= TRANSACTION_TIMEOUT_SINCE:
                 # A little later than the other limits: they end a statement that takes too long, and keep its session.
                 await self._connection.execute(f"set transaction_timeout = {int(self._timeout_s * 1000)}")
-            self._served = None
+            self._served, self._told_key_prefix = None, ""
             self._is_walled = self._tenants is not None and await self._connection.fetchval(_HAS_POLICIES)
         if self._left:
             await self._wait_for_dropped_commits(self._connection)
         if tells and self._is_walled and self._tenants is not None and self._served != self._tenants:
             await self._tell_tenants(self._connection, self._tenants)
+        if tells and self._key_prefix is not None and self._told_key_prefix != self._key_prefix:
+            await self._connection.execute(f"set shardclock.key_prefix = {_literal(self._key_prefix)}")
+            self._told_key_prefix = self._key_prefix
         return self._connection
 
     async def _tell_tenants(self, connection: Connection, tenants: Tenants) -> None:

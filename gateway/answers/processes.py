@@ -162,7 +162,8 @@ class StepAnswer(Answer):
         examples=[
             [{"key": 31007, "kind": "completed", "token": 3, "node": "approve", "by": "ann", "variables": ["ok"]}]
         ],
-        description="what came, who did it, and the names of the variables; an incident comes with its sentence",
+        description="what came, who did it, the key_prefix of the API key if it came over HTTP, and the names of the"
+        " variables; an incident comes with its sentence",
     )
     passes: list[list[Any]] = Field(
         examples=[[[1, "order", "entered"]]], description="token, node, and entered, left or terminated"
@@ -241,7 +242,10 @@ class TaskActAnswer(Answer):
     act: str = Field(examples=["COMPLETED"], description="CREATED, ASSIGNED, COMPLETED or CANCELED")
     acted_at: datetime = MOMENT
     who: str = Field(examples=["engine"], description="the role that acted, or engine")
-    detail: dict[str, Any] = Field(examples=[{"assignee": "ann"}], description="whose the task was, and its node")
+    detail: dict[str, Any] = Field(
+        examples=[{"assignee": "ann"}],
+        description="whose the task was, its node, and the key_prefix of the API key that acted",
+    )
 
 
 class WholeTaskAnswer(Answer):

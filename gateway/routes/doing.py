@@ -28,15 +28,18 @@ async def do_once(
 ) -> Response:
     """Do something with processes in a session, and tell engines; not again if the same request was done before.
 
-    `body` is what else makes a request the same. `did` says of an answer whether something was done: if nothing was,
-    the same request is done anew.
+    The history tells by which API key. `body` is what else makes a request the same. `did` says of an answer whether
+    something was done: if nothing was, the same request is done anew.
 
     errors:  as `once`, and whatever `do` raises; then nothing was done
     """
     idempotent = request_of(request, caller, body)
     # What is an operator's is recorded in the same transaction.
-    is_act = act_of(request) is not None
-    lent = acting(request, caller.tenants) if is_act else gateway_of(request).pool.session(caller.tenants)
+    is_act, key_prefix = act_of(request) is not None, caller.key or ""
+    if is_act:
+        lent = acting(request, caller.tenants, key_prefix=key_prefix)
+    else:
+        lent = gateway_of(request).pool.session(caller.tenants, key_prefix=key_prefix)
     async with lent as session:
 
         async def answer() -> Response:

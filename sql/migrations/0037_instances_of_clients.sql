@@ -168,7 +168,12 @@ begin
         values (
             start.timer_key, 1, 0,
             jsonb_build_array(
-                jsonb_build_object('key', start.timer_key, 'kind', 'cancel', 'token', 1, 'by', session_user)
+                jsonb_strip_nulls(
+                    jsonb_build_object(
+                        'key', start.timer_key, 'kind', 'cancel', 'token', 1, 'by', session_user,
+                        'key_prefix', nullif(left(current_setting('shardclock.key_prefix', true), 60), '')
+                    )
+                )
             ),
             '[]'
         );
@@ -364,3 +369,59 @@ returns: the instance_key
 errors: P0002 for a process or a version that is not deployed; 22023 for variables that are no object or have more than 1 MiB, a business_key that is too long, an idempotency_key that has started another process, or an instance with another business_key or none, or a process that only its message, signal or timer begins
 example: select shardclock.start_process('order', variables => '{"order": 42}', idempotency_key => 'order-42', business_key => 'order-42');
 $$;
+
+-- All that comes over HTTP comes by the gateway's role, so a gateway says by which API key. What it says in its session
+-- stands in each signal, and so in the history of its instance, and in each act on a task. It costs no record.
+create or replace function shardclock.send_signal(
+    instance_key bigint, tenant_id text, signal jsonb, token bigint default null, node_id text default null
+)
+returns bigint
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    key_prefix text := left(current_setting('shardclock.key_prefix', true), 60);
+    key bigint;
+begin
+    if octet_length(signal::text) > 1049600 then
+        raise exception 'a signal has % bytes: the limit is 1049600 (1 MiB of variables, and 1 KiB for the rest)',
+            octet_length(signal::text)
+            using errcode = 'invalid_parameter_value';
+    end if;
+    if key_prefix <> '' then
+        signal := signal || jsonb_build_object('key_prefix', key_prefix);
+    end if;
+    loop
+        insert into shardclock.deliveries (
+            timer_key, process_instance_key, element_instance_key, next_attempt_at, due_date, created_at, occurrence,
+            slot, tenant_id, timer_type, target, target_element_id, payload
+        )
+        select
+            k.key, send_signal.instance_key, token, clock_timestamp(), now(), now(), 1,
+            coalesce(send_signal.instance_key, k.key) % 840, tenant_id, 'USER', 'process:instance', node_id, signal
+        from nextval('shardclock.timer_key_seq') as k (key)
+        on conflict do nothing
+        returning timer_key into key;
+        exit when key is not null;
+        perform shardclock.advance_keys();
+    end loop;
+    return key;
+end
+$$;
+
+create function shardclock.note_key_prefix()
+returns trigger
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    new.detail := new.detail || jsonb_build_object('key_prefix', left(current_setting('shardclock.key_prefix'), 60));
+    return new;
+end
+$$;
+
+comment on function shardclock.note_key_prefix is 'Internal: Notes by which API key somebody acts on a task.';
+
+create trigger task_acts_note_key_prefix before insert on shardclock.task_acts
+for each row when (current_setting('shardclock.key_prefix', true) <> '')
+execute function shardclock.note_key_prefix();

@@ -42,8 +42,12 @@ def test_a_person_sees_variables_incidents_and_steps(capsys: pytest.CaptureFixtu
 def test_a_person_sees_who_did_it_and_why_a_token_stopped(capsys: pytest.CaptureFixture[str]) -> None:
     came = [
         {"key": 8, "kind": "completed", "node": "u", "by": "ann", "variables": ["ok", "price"]},
+        {"key": 9, "kind": "cancel", "by": "gateway", "key_prefix": "ab12cd34"},
         {"kind": "incident", "token": 2, "node": "g", "sentence": "no condition is true"},
     ]
     print_instance(ended(), [FoundStep(2, NOW, came, [])], as_json=False)
     said = " ".join(capsys.readouterr().out.split())
-    assert "completed ok, price at u by ann, incident at g: no condition is true" in said
+    assert (
+        "completed ok, price at u by ann, cancel by gateway (API key ab12cd34), incident at g: no condition is true"
+        in said
+    )

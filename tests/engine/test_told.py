@@ -52,6 +52,17 @@ async def test_it_tells_which_person_completed_a_task_and_who_cancelled_the_inst
     assert act == {"who": "postgres", "person": "ann"}
 
 
+async def test_it_tells_by_which_api_key_something_was_done() -> None:
+    async with running() as it:
+        await it.deploy(START + USER + END, connected="s>u u>e")
+        key = await it.start()
+        it.session.serve(frozenset({"default"}), "ab12cd34")
+        assert await instances.cancel_instance(it.session, key) == "SENT"
+        await it.settle()
+        _, cancelled = await told(it, key)
+    assert (cancelled["by"], cancelled["key_prefix"]) == ("postgres", "ab12cd34")
+
+
 async def test_why_a_token_stopped_is_told_when_its_incident_is_resolved() -> None:
     async with running() as it:
         await it.deploy(START + GATEWAY + END, connected="s>g g>e[ok]")
