@@ -10,6 +10,7 @@ from cli.output import DONE, Json, print_json, print_table
 from cli.process_words import print_sent
 from cli.session import with_session, with_signals
 from service.incidents import AT_ONCE_MAX, resolve_many
+from service.processes import why_not_told
 from sql.processes.incidents import IncidentFilter, find_incidents
 from sql.processes.instances import resolve_incident
 from sql.session import Session
@@ -77,8 +78,9 @@ def resolve(
     async def do(session: Session) -> int:
         if instance_key is not None and token is not None:
             sent = await resolve_incident(session, instance_key, token)
-            why_not = f"instance {instance_key} has no incident at token {token}"
-            return print_sent(sent, instance_key, why_not, as_json=as_json)
+            none = f"instance {instance_key} has no incident at token {token}"
+            why = None if sent else await why_not_told(session, instance_key, "it has no incident", runs=none)
+            return print_sent(sent, instance_key, why.sentence if why else "", as_json=as_json)
         wanted = IncidentFilter(tenant, process_id, version, saying)
         done = await resolve_many(session, wanted, limit=limit, dry_run=not yes)
         tokens = [{"instance_key": key, "token": which} for key, which in done.keys]

@@ -197,13 +197,15 @@ def set_(
 
 def move(
     instance_key: InstanceKey,
-    terminated: Annotated[list[int] | None, typer.Option("--end", metavar="TOKEN", help="A token that ends.")] = None,
+    terminated: Annotated[
+        list[int] | None, typer.Option("--terminate", metavar="TOKEN", help="A token that ends.")
+    ] = None,
     begun: Annotated[list[str] | None, typer.Option("--begin", metavar="NODE", help="Where one begins.")] = None,
     as_json: Json = False,
 ) -> int:
     """Let tokens of an instance end, and others begin; all of it or nothing."""
     if not terminated and not begun:
-        raise Refusal("nothing is to be moved; give --end TOKEN, --begin NODE, or both")
+        raise Refusal("nothing is to be moved; give --terminate TOKEN, --begin NODE, or both")
 
     async def do(session: Session) -> int:
         from service import token_moves

@@ -127,7 +127,10 @@ class WholeInstanceAnswer(InstanceAnswer):
             ]
         ]
     )
-    jobs: list[dict[str, Any]] = Field(examples=[[]], description="service tasks that wait for a handler")
+    service_tasks: list[dict[str, Any]] = Field(
+        examples=[[{"task_key": 31010, "token": 4, "node_id": "pack", "type": "order.pack", "failed_attempts": 0}]],
+        description="that wait for a handler or a program, or are in its hands",
+    )
     tasks: list[dict[str, Any]] = Field(
         examples=[
             [{"task_key": 31009, "token": 3, "node_id": "approve", "name": "Approve the order", "assignee": None}]

@@ -202,7 +202,7 @@ async def set_variables(instance_key: Key, request: Request, caller: Writer) -> 
         sent = await statements.set_variables(
             session, instance_key, asked.variables, token=asked.token, tenant_id=caller.tenant_id
         )
-        return _sent(instance_key, sent)
+        return await _sent(session, caller, instance_key, sent, "its variables can't be set")
 
     return await do_once(request, caller, asked, do, status=202)
 
@@ -219,7 +219,8 @@ async def resolve_incident(instance_key: Key, request: Request, caller: Manager)
 
     async def do(session: Session) -> InstanceKeyAnswer:
         sent = await statements.resolve_incident(session, instance_key, asked.token, tenant_id=caller.tenant_id)
-        return _sent(instance_key, sent)
+        none = f"instance {instance_key} has no incident at token {asked.token}"
+        return await _sent(session, caller, instance_key, sent, "it has no incident", runs=none)
 
     return await do_once(request, caller, asked, do, status=202)
 
@@ -247,7 +248,7 @@ async def move_tokens(instance_key: Key, request: Request, gateway: Here, caller
             definition=definition,
             tenant_id=caller.tenant_id,
         )
-        return _sent(instance_key, sent)
+        return await _sent(session, caller, instance_key, sent, "no token of it can be moved")
 
     return await do_once(request, caller, asked, do, status=202)
 
@@ -275,7 +276,15 @@ async def _find(gateway: Gateway, instance_key: int, caller: Caller) -> WholeIns
         return await use_cases.find(session, instance_key, tenant_id=caller.tenant_id)
 
 
-def _sent(instance_key: int, sent: bool) -> InstanceKeyAnswer:
-    if not sent:
-        raise Problem(NOT_FOUND, f"instance {instance_key} does not run, or has no such incident; it may have ended")
-    return InstanceKeyAnswer(instance_key=instance_key)
+async def _sent(
+    session: Session, caller: Caller, instance_key: int, sent: bool, in_vain: str, *, runs: str = ""
+) -> InstanceKeyAnswer:
+    """Answer that an instance was told.
+
+    errors:  Problem  it was not: there is none, or what it `runs` without is not there; or its state does not allow it
+    """
+    if sent:
+        return InstanceKeyAnswer(instance_key=instance_key)
+    why = await use_cases.why_not_told(session, instance_key, in_vain, runs=runs, tenant_id=caller.tenant_id)
+    is_missing = why.state == "NOT_FOUND" or why.sentence == runs
+    raise Problem(NOT_FOUND if is_missing else CONFLICT, why.sentence, state=why.state)

@@ -4,7 +4,7 @@
 -- out:   instance_key bigint, tenant_id text, process_id text, version integer, state text, started_at timestamptz,
 --        ended_at timestamptz, parent_key bigint, incidents integer, business_key text, as find_instances tells
 --        them; definition_key bigint, error_code text, instance_state text (tokens and variables), result jsonb;
---        timers jsonb, jobs jsonb, tasks jsonb, subscriptions jsonb, called jsonb, incident_list jsonb: what it waits
+--        timers jsonb, service_tasks jsonb, tasks jsonb, subscriptions jsonb, called jsonb, incident_list jsonb: what it waits
 --        for, called processes that have begun among it. No row: there is none. One that has not begun yet is STARTING,
 --        and has nothing of it; if its start was given up, that is its incident
 -- locks: nothing
@@ -34,8 +34,8 @@ select
         select coalesce(
             jsonb_agg(
                 jsonb_build_object(
-                    'timer_key', j.timer_key, 'token', j.element_instance_key, 'node_id', j.target_element_id,
-                    'target', j.target, 'failed_attempts', j.failed_attempts
+                    'task_key', j.timer_key, 'token', j.element_instance_key, 'node_id', j.target_element_id,
+                    'type', j.target, 'failed_attempts', j.failed_attempts
                 )
                 order by j.timer_key
             ),
@@ -43,7 +43,7 @@ select
         )
         from shardclock.deliveries j
         where j.process_instance_key = i.instance_key and j.timer_type = 'SERVICE_TASK'
-    ) as jobs,
+    ) as service_tasks,
     (
         select coalesce(
             jsonb_agg(

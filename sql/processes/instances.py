@@ -57,7 +57,7 @@ class FoundStep:
     passes: list[list[Any]]
 
 
-WAITS = ("timers", "jobs", "tasks", "subscriptions", "called", "incident_list")
+WAITS = ("timers", "service_tasks", "tasks", "subscriptions", "called", "incident_list")
 
 
 async def start_process(

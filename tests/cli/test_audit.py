@@ -95,7 +95,7 @@ def test_what_is_done_to_processes_and_instances_is_recorded_in_the_words_of_htt
     key = shell("deploy", tmp_path / "p.bpmn", "--json").json[0]["definition_key"]
     instance = shell("processes", "start", "p", "--json").json["instance_key"]
     shell("processes", "set", instance, '{"card": "hunter2"}', "--token", 1)
-    shell("processes", "move", instance, "--end", 3)
+    shell("processes", "move", instance, "--terminate", 3)
     shell("processes", "cancel", instance)
     shell("processes", "cancel", 7)
     shell("processes", "cancel", "--business-key", "order-42", "--yes")

@@ -65,13 +65,13 @@ def test_a_move_to_what_is_not_there_is_refused(shell: Shell) -> None:
     nowhere = shell("processes", "move", 101, "--begin", "nonode")
     assert nowhere.code == BAD_INPUT
     assert "node 'nonode' is not in the instance's process: its nodes are 's', 'u', 'e'" in nowhere.err
-    nobody = shell("processes", "move", 101, "--end", 9)
+    nobody = shell("processes", "move", 101, "--terminate", 9)
     assert (nobody.code, "token 9 is not in the instance now: its tokens are 3 at 'u'" in nobody.err) == (
         BAD_INPUT,
         True,
     )
     assert shell("processes", "move", 7, "--begin", "nonode").code == NOT_DONE
-    assert shell("processes", "move", 101, "--end", 3, "--begin", "u").code == DONE
+    assert shell("processes", "move", 101, "--terminate", 3, "--begin", "u").code == DONE
 
 
 def test_engines_are_told_of_what_a_command_has_sent_and_before_it_waits(
@@ -100,7 +100,7 @@ def test_engines_are_told_of_what_a_command_has_sent_and_before_it_waits(
     [
         (["cancel", "101"], "there is nothing to cancel"),
         (["set", "101", "{}"], "its variables can't be set"),
-        (["move", "101", "--end", "3"], "no token of it can be moved"),
+        (["move", "101", "--terminate", "3"], "no token of it can be moved"),
     ],
 )
 def test_each_verb_says_of_an_instance_that_has_ended_what_is_in_vain(

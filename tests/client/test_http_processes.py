@@ -200,7 +200,7 @@ async def test_incidents_are_found_and_resolved(sc: SteppedCluster, client: Asyn
     await client.processes.resolve_many(every=True)
     await sc.advance("PT0S")
     assert [(await client.processes.show(key)).state for key in keys] == ["COMPLETED"] * 3
-    with pytest.raises(NotFound):
+    with pytest.raises(Conflict, match=r"has ended, it is COMPLETED: it has no incident$"):
         await client.processes.resolve(keys[0], first.token)
 
 

@@ -32,7 +32,7 @@ async def play(it: Processes, seed: int) -> None:
     key = await it.start(f"p{seed}")
     for _ in range(MOVES_MAX):
         found = await it.see(key)
-        waits = [*found.waits["timers"], *found.waits["jobs"]]
+        waits = [*found.waits["timers"], *found.waits["service_tasks"]]
         assert sorted(one["node_id"] for one in waits) == sorted(expected.all_waits()), seed
         assert found.found.state == (ended[0] if ended else "RUNNING"), seed
         if ended:
@@ -54,16 +54,16 @@ async def move(it: Processes, random: Random, expected: Scope, waits: list[dict[
     """Let one of what waits happen in both; True: an error that nobody catches stopped the instance."""
     one = random.choice(waits)
     scope, go_on = expected.all_waits()[str(one["node_id"])]
-    if "target" not in one:
+    if "type" not in one:
         await it.query("select shardclock.run_timer($1)", one["timer_key"])
     elif random.random() < 0.2:
-        await it.query(SETTLE, one["timer_key"], THROWN)
+        await it.query(SETTLE, one["task_key"], THROWN)
         if not scope.throw():
             await it.settle()
             return True
         return False
     else:
-        await it.query(SETTLE, one["timer_key"], COMPLETED)
+        await it.query(SETTLE, one["task_key"], COMPLETED)
     go_on()
     return False
 

@@ -144,7 +144,7 @@ async def test_a_job_that_nobody_does_goes_when_its_timer_interrupts_it() -> Non
     async with running() as it:
         await it.deploy(elements, connected="s>nobody nobody>e b>o")
         key = await it.start()
-        assert len((await it.see(key)).waits["jobs"]) == 1
+        assert len((await it.see(key)).waits["service_tasks"]) == 1
         await it.advance("PT1H")
         assert await it.state(key) == "COMPLETED"
         assert await it.query("select 1 from shardclock.deliveries") == []
@@ -271,8 +271,8 @@ async def test_an_event_sub_process_interrupts_when_its_timer_is_due() -> None:
         key = await it.start()
         await it.advance("PT5M")
         assert "ux" in (await it.history(key))
-        (waiting,) = (await it.see(key)).waits["jobs"]
-        assert waiting["target"] == "nj"
+        (waiting,) = (await it.see(key)).waits["service_tasks"]
+        assert waiting["type"] == "nj"
 
 
 async def test_a_start_with_a_key_is_one_start() -> None:

@@ -119,9 +119,9 @@ async def test_what_an_instance_waits_for_is_not_cancelled_under_its_feet() -> N
     async with running() as it:
         await it.deploy(START + job("nobody"), connected="s>nobody")
         key = await it.start()
-        (waiting,) = (await it.see(key)).waits["jobs"]
+        (waiting,) = (await it.see(key)).waits["service_tasks"]
         with pytest.raises(Exception, match=f"belongs to instance {key}: cancel that"):
-            await it.query("select shardclock.cancel_delivery($1)", waiting["timer_key"])
+            await it.query("select shardclock.cancel_delivery($1)", waiting["task_key"])
 
 
 async def test_a_state_that_grows_too_large_stops_with_a_sentence() -> None:

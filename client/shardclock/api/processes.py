@@ -60,7 +60,7 @@ class WholeInstance(InstanceState):
     result: Mapping[str, Any] | None
     variables: Mapping[str, Any] | None
     timers: Waits
-    jobs: Waits
+    service_tasks: Waits
     tasks: Waits
     subscriptions: Waits
     called: Waits = ()

@@ -192,7 +192,8 @@ class AsyncProcesses:
     ) -> None:
         """Set variables of an instance; those that are not named stay. Token 1 is the process.
 
-        errors:  NotFound  it has ended, or never was
+        errors:  Conflict  it has ended
+                 NotFound  it never was, or is forgotten
         """
         await self._tell(instance_key, "variables", {"variables": variables, "token": token}, idempotency_key)
 
@@ -229,7 +230,8 @@ class AsyncProcesses:
     async def resolve(self, instance_key: int, token: int, *, idempotency_key: str | None = None) -> None:
         """Resolve an incident: the token goes on where it stopped.
 
-        errors:  NotFound  there is no such incident
+        errors:  Conflict  its instance has ended
+                 NotFound  there is no such incident
                  Refused   it is a dead letter: redrive that
         """
         await self._tell(instance_key, "resolve", {"token": token}, idempotency_key)

@@ -1,0 +1,63 @@
+"""What can't be told to an instance is answered with the state that it has."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from bpmn.model import read_model
+from bpmn.step import begin, write_state
+from tests.support.bpmn import model
+from tests.support.factories import query
+from tests.support.gateways import Api
+
+MODEL = model('<startEvent id="s"/><userTask id="u"/>', connected="s>u")
+VERBS = {
+    "variables": ({"variables": {"a": 1}}, "its variables can't be set"),
+    "move": ({"terminated": [3]}, "no token of it can be moved"),
+    "resolve": ({"token": 3}, "it has no incident"),
+}
+
+
+async def write(dsn: str, api: Api, outcome: str | None) -> None:
+    """Write instance 101, that runs or has ended."""
+    deployed = await api.ask_raw("POST", "/v1/processes", MODEL, {"Content-Type": "application/xml"})
+    instance, _ = begin(read_model(MODEL)[0], {}, now=datetime.now(UTC))
+    await query(
+        dsn,
+        "insert into shardclock.instances"
+        " (instance_key, definition_key, version, tenant_id, process_id, state, outcome, ended_at)"
+        " values (101, $1, 1, 'default', 'p', $2, $3::text, case when $3 is not null then now() end)",
+        deployed.json["processes"][0]["definition_key"],
+        write_state(instance) if outcome is None else None,
+        outcome,
+    )
+
+
+async def test_of_one_that_has_ended_its_state_is_told(dsn: str, api: Api) -> None:
+    await write(dsn, api, "COMPLETED")
+    for verb, (body, in_vain) in VERBS.items():
+        refused = await api.post(f"/v1/instances/101/{verb}", body)
+        refused.assert_problem("conflict", 409, f"instance 101 has ended, it is COMPLETED: {in_vain}")
+        assert refused.json["state"] == "COMPLETED"
+        other = await api.post(f"/v1/instances/101/{verb}", body, Shardclock_Tenant="other")
+        other.assert_problem("not-found", 404, "instance 101 is unknown")
+        (await api.post(f"/v1/instances/7/{verb}", body)).assert_problem("not-found", 404, "instance 7 is unknown")
+
+
+async def test_of_one_that_runs_an_incident_that_is_not_there_is_not_found(dsn: str, api: Api) -> None:
+    await write(dsn, api, None)
+    none = await api.post("/v1/instances/101/resolve", {"token": 3})
+    none.assert_problem("not-found", 404, "instance 101 has no incident at token 3")
+
+
+async def test_a_service_task_is_shown_as_who_takes_it_sees_it(dsn: str, api: Api) -> None:
+    await write(dsn, api, None)
+    await query(
+        dsn,
+        "insert into shardclock.deliveries (timer_key, process_instance_key, element_instance_key, next_attempt_at,"
+        " due_date, created_at, occurrence, slot, tenant_id, timer_type, target, target_element_id)"
+        " values (9, 101, 4, now(), now(), now(), 1, 101, 'default', 'SERVICE_TASK', 'order.pack', 'pack')",
+    )
+    assert (await api.get("/v1/instances/101")).json["service_tasks"] == [
+        {"task_key": 9, "token": 4, "node_id": "pack", "type": "order.pack", "failed_attempts": 0}
+    ]
