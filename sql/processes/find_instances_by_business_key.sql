@@ -17,8 +17,8 @@ from (
     from shardclock.business_keys b
     where b.business_key = :business_key::text
         and (:tenant_id::text is null or b.tenant_id = :tenant_id)
-        and (:before::bigint is null or b.instance_key < :before)
-    order by b.instance_key desc
+        and (:before::bigint is null or -b.instance_key > - :before)
+    order by -b.instance_key
 ) b
 cross join lateral (
     select
@@ -53,5 +53,5 @@ where (:process_id::text is null or d.process_id = :process_id)
             else i.state = :state
         end
     )
-order by b.instance_key desc
+order by -b.instance_key
 limit :page_size::integer

@@ -103,16 +103,19 @@ async def find_instances(
     """Find instances, the newest first; those that no engine has begun yet by their business key alone.
 
     errors:  StoreUnavailable  no answer in time
-    source:  sql/processes/find_instances.sql, sql/processes/find_instances_by_business_key.sql
+    source:  sql/processes/find_instances.sql, sql/processes/find_instances_by_business_key.sql,
+             sql/processes/find_instances_with_incident.sql
     """
-    filters = {"tenant_id": tenant_id, "process_id": process_id, "state": state, "before": before}
-    if business_key is None:
-        rows = await session.rows("find_instances", **filters, page_size=page_size)
-    else:
-        # A statement of its own: no plan that is made for both would begin at the business key.
+    filters = {"tenant_id": tenant_id, "process_id": process_id, "before": before, "page_size": page_size}
+    # Three statements: no plan that is made for all would begin at the business key, or at the incidents.
+    if business_key is not None:
         rows = await session.rows(
-            "find_instances_by_business_key", business_key=business_key, **filters, page_size=page_size
+            "find_instances_by_business_key", business_key=business_key, state=state, **filters
         )
+    elif state == "INCIDENT":
+        rows = await session.rows("find_instances_with_incident", **filters)
+    else:
+        rows = await session.rows("find_instances", state=state, **filters)
     return [FoundInstance(*row) for row in rows]
 
 

@@ -13,7 +13,7 @@ select
         from (
             select
             from shardclock.instances i
-            where i.definition_key = d.definition_key and i.ended_at is null
+            where i.definition_key = d.definition_key and (i.ended_at is null) is true
             limit 1000
         ) i
     ) as running

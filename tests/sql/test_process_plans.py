@@ -159,12 +159,21 @@ async def test_one_instance_is_found_among_many(waiting: str) -> None:
     assert all(1 <= read <= 2 for read in rows.values()), rows
 
 
-@pytest.mark.parametrize("state", [None, "RUNNING", "INCIDENT"])
-async def test_a_page_of_instances_reads_no_more_than_it_shows(waiting: str, state: str | None) -> None:
-    find = await prepare(waiting, "find_instances")
-    asked = {"tenant_id": None, "process_id": None, "state": state, "before": None, "page_size": len(FEW)}
+@pytest.mark.parametrize(
+    ("name", "state"),
+    [
+        ("find_instances", {"state": None}),
+        ("find_instances", {"state": "RUNNING"}),
+        ("find_instances_with_incident", {}),
+    ],
+)
+async def test_a_page_of_instances_reads_no_more_than_it_shows(
+    waiting: str, name: str, state: dict[str, str | None]
+) -> None:
+    find = await prepare(waiting, name)
+    asked = {"tenant_id": None, "process_id": None, "before": None, "page_size": len(FEW), **state}
 
-    rows, indexes = await reading(find, literals("find_instances", **asked))
+    rows, indexes = await reading(find, literals(name, **asked))
 
     await find.connection.close()
     assert rows["instances"] == len(FEW)
