@@ -10,8 +10,8 @@ from cli.process_options import LISTED_MAX, MaybeTenant, Variables, read_variabl
 from cli.process_words import print_task
 from cli.session import with_session, with_signals
 from service import tasks as service
-from service.tasks import COMPLETED, COMPLETED_BEFORE, LEFT
-from sql.processes.tasks import EVERY_TASK, TaskFilter, claim_task, complete_task, find_task, find_tasks
+from service.tasks import ASSIGNED, COMPLETED, COMPLETED_BEFORE, GIVEN_BACK, LEFT, TAKEN
+from sql.processes.tasks import EVERY_TASK, TaskFilter, claim_task, complete_task, find_tasks
 from sql.session import Session
 from timers.refusal import shortened
 
@@ -106,21 +106,24 @@ def unclaim(task_key: TaskKey, as_json: Json = False) -> int:
 
 
 @tasks.command()
-def complete(task_key: TaskKey, variables: Variables = None, as_json: Json = False) -> int:
+def complete(
+    task_key: TaskKey,
+    variables: Variables = None,
+    assignee: Annotated[
+        str | None, typer.Option("--assignee", help="Who completes it; another's task is left as it is.")
+    ] = None,
+    as_json: Json = False,
+) -> int:
     """Complete a task; its instance goes on."""
     given = read_variables(variables)
 
     async def do(session: Session) -> int:
-        outcome = await complete_task(session, task_key, variables=given)
-        is_so = outcome in (COMPLETED, COMPLETED_BEFORE)
-        if as_json:
-            print_json({"task_key": task_key, "state": outcome})
-        elif outcome == COMPLETED:
-            tell(f"task {task_key} is completed; its instance goes on")
+        outcome = await complete_task(session, task_key, variables=given, assignee=assignee)
+        if outcome == COMPLETED:
+            _tell_done(task_key, outcome, "is completed; its instance goes on", as_json=as_json)
         else:
-            why_not = LEFT[outcome].format(key=task_key)
-            tell(why_not if is_so else f"shardclock: {why_not}")
-        return DONE if is_so else NOT_DONE
+            await _tell_left(session, task_key, outcome, is_so=outcome == COMPLETED_BEFORE, as_json=as_json)
+        return DONE if outcome in (COMPLETED, COMPLETED_BEFORE) else NOT_DONE
 
     return with_signals(do)
 
@@ -128,23 +131,32 @@ def complete(task_key: TaskKey, variables: Variables = None, as_json: Json = Fal
 def _assign(task_key: int, assignee: str | None, *, as_json: bool) -> int:
     async def do(session: Session) -> int:
         outcome = await claim_task(session, task_key, assignee=assignee)
-        if as_json:
-            print_json({"task_key": task_key, "state": outcome})
-        elif outcome == "ASSIGNED":
-            whose = "nobody" if assignee is None else shortened(assignee)
-            tell(f"task {task_key} is assigned to {whose} now")
-        elif outcome == "TAKEN":
-            whose = await _assignee_of(session, task_key)
-            way_out = f"`shardclock tasks unclaim {task_key}` takes it away"
-            tell(f"shardclock: task {task_key} is assigned to {whose}: {way_out}")
-        else:
-            tell(f"shardclock: task {task_key} is completed, or never was")
-        return DONE if outcome == "ASSIGNED" else NOT_DONE
+        if outcome not in (ASSIGNED, GIVEN_BACK):
+            await _tell_left(session, task_key, outcome, as_json=as_json)
+            return NOT_DONE
+        whose = "nobody" if assignee is None else shortened(assignee)
+        _tell_done(task_key, outcome, f"is assigned to {whose} now", as_json=as_json)
+        return DONE
 
     return with_session(do)
 
 
-async def _assignee_of(session: Session, task_key: int) -> str:
-    """Say to whom a task is assigned; somebody may have given it back, or completed it, in the meantime."""
-    found = await find_task(session, task_key)
-    return shortened(found.assignee) if found and found.assignee is not None else "another person"
+def _tell_done(task_key: int, outcome: str, said: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"task_key": task_key, "state": outcome})
+    else:
+        tell(f"task {task_key} {said}")
+
+
+async def _tell_left(session: Session, task_key: int, outcome: str, *, is_so: bool = False, as_json: bool) -> None:
+    """Say why a task stays as it is, and of another person's whose it is; it may be because it `is_so` already."""
+    if outcome == TAKEN:
+        assignee = await service.whose(session, task_key)
+        fields = {"assignee": assignee}
+        why_not = f"{service.taken_sentence(task_key, assignee)}: `shardclock tasks unclaim {task_key}` takes it away"
+    else:
+        fields, why_not = {}, LEFT[outcome].format(key=task_key)
+    if as_json:
+        print_json({"task_key": task_key, "state": outcome, **fields})
+    else:
+        tell(why_not if is_so else f"shardclock: {why_not}")

@@ -6,10 +6,11 @@ from typing import Any
 from service.processes import variables_at
 from sql.processes.tasks import WholeTask, find_task
 from sql.session import Session
-from timers.refusal import Refusal
+from timers.refusal import Refusal, shortened
 
 COMPLETED, COMPLETED_BEFORE, CANCELED, NOT_FOUND = "COMPLETED", "COMPLETED_BEFORE", "CANCELED", "NOT_FOUND"
-# Why a task was not completed.
+ASSIGNED, GIVEN_BACK, TAKEN = "ASSIGNED", "CREATED", "TAKEN"
+# Why a task was neither assigned nor completed.
 LEFT: Mapping[str, str] = {
     COMPLETED_BEFORE: "task {key} was completed already",
     CANCELED: "task {key} is CANCELED: its instance waits for it no more",
@@ -30,6 +31,20 @@ async def find(session: Session, task_key: int, *, tenant_id: str | None = None)
     if found := await find_task(session, task_key, tenant_id=tenant_id):
         return found
     raise UnknownTask(LEFT[NOT_FOUND].format(key=task_key))
+
+
+async def whose(session: Session, task_key: int, *, tenant_id: str | None = None) -> str | None:
+    """Tell who has a task that was TAKEN; None: somebody has given it back in the meantime.
+
+    errors:  StoreUnavailable  no answer in time
+    """
+    found = await find_task(session, task_key, tenant_id=tenant_id)
+    return None if found is None else found.assignee
+
+
+def taken_sentence(task_key: int, assignee: str | None) -> str:
+    """Say that a task is another's, and whose if that is known."""
+    return f"task {task_key} is assigned to {'another person' if assignee is None else shortened(assignee)}"
 
 
 def variables_of(task: WholeTask) -> dict[str, Any] | None:

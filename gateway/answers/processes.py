@@ -247,7 +247,7 @@ class TaskActAnswer(Answer):
     who: str = Field(examples=["engine"], description="the role that acted, or engine")
     detail: dict[str, Any] = Field(
         examples=[{"assignee": "ann"}],
-        description="whose the task was, its node, and the key_prefix of the API key that acted",
+        description="whose the task was, what it was created as, and the key_prefix of the API key that acted",
     )
 
 

@@ -32,6 +32,7 @@ OWN: Mapping[str, Mapping[str, Any]] = {
     "disable_job": {"state": "DISABLED"},
     "enable_job": {"state": "SCHEDULED"},
     "claim_task": {"state": "ASSIGNED"},
+    "unclaim_task": {"state": "CREATED"},
     "extend_service_task": {"state": "EXTENDED"},
     "complete_service_task": {"state": "DELIVERED"},
     "fail_service_task": {"state": "RETRIED"},

@@ -54,8 +54,8 @@ OWN: Mapping[str, Collection[Kind]] = {
     "add_endpoint": {CONFLICT, OVER_QUOTA},
     "stream_log": {OVER_QUOTA},
     "lease_records": {CONFLICT},
-    **{name: {CONFLICT} for name in ("claim_task", "complete_task", "cancel_instance", "set_variables")},
-    **{name: {CONFLICT} for name in ("resolve_incident", "move_tokens")},
+    **{name: {CONFLICT} for name in ("claim_task", "unclaim_task", "complete_task", "cancel_instance")},
+    **{name: {CONFLICT} for name in ("set_variables", "resolve_incident", "move_tokens")},
     "acknowledge_records": {CONFLICT},
     **{name: {CONFLICT} for name in ("remove_job", "run_job", "release")},
 }

@@ -18,6 +18,7 @@ from gateway.answers.processes import (
 from gateway.parts import Here, Reader, Writer, read_model
 from gateway.reference.openapi import body_of
 from gateway.requests.asked import seconds_of
+from gateway.requests.callers import Caller
 from gateway.requests.idempotency import NothingDone
 from gateway.requests.listing import listing
 from gateway.requests.paths import Key
@@ -64,7 +65,25 @@ class ClaimTaskRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    assignee: str | None = Field(None, min_length=1, description="null: it is given back", examples=["ann"])
+    assignee: str = Field(min_length=1, examples=["ann"])
+
+
+class UnclaimTaskRequest(BaseModel):
+    """Nothing more is said of a task that is given back."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class CompleteTaskRequest(VariablesRequest):
+    """What a task results in, and who has completed it."""
+
+    assignee: str | None = Field(
+        None,
+        min_length=1,
+        description="who completes it: another's task is refused, one that nobody has becomes this person's; "
+        "null: whoever has it is recorded",
+        examples=["ann"],
+    )
 
 
 class ActivateRequest(BaseModel):
@@ -144,17 +163,31 @@ async def get_task(task_key: Key, gateway: Here, caller: Reader) -> WholeTaskAns
 @router.post(
     "/tasks/{task_key:key}/claim",
     response_model=TaskStateAnswer,
-    openapi_extra=body_of(ClaimTaskRequest, is_needed=False, example={"assignee": "ann"}),
+    openapi_extra=body_of(ClaimTaskRequest, example={"assignee": "ann"}),
 )
 async def claim_task(task_key: Key, request: Request, caller: Writer) -> Response:
-    """Give a task to a person, unless another has it; without one it is given back."""
+    """Give a task to a person, unless another has it: then the problem has the other as its `assignee`."""
     asked = await read_model(request, ClaimTaskRequest)
 
     async def do(session: Session) -> TaskStateAnswer:
         outcome = await claim(session, task_key, assignee=asked.assignee, tenant_id=caller.tenant_id)
-        if outcome == "TAKEN":
-            raise Problem(CONFLICT, f"task {task_key} is another's; let that person give it back", state=outcome)
-        return _of_task(task_key, outcome, gone="is completed, or never was")
+        return await _of_person(session, caller, task_key, outcome)
+
+    return await do_once(request, caller, asked, do)
+
+
+@router.post(
+    "/tasks/{task_key:key}/unclaim",
+    response_model=TaskStateAnswer,
+    openapi_extra=body_of(UnclaimTaskRequest, is_needed=False, example={}),
+)
+async def unclaim_task(task_key: Key, request: Request, caller: Writer) -> Response:
+    """Take a task from whoever has it: nobody has it then."""
+    asked = await read_model(request, UnclaimTaskRequest)
+
+    async def do(session: Session) -> TaskStateAnswer:
+        outcome = await claim(session, task_key, assignee=None, tenant_id=caller.tenant_id)
+        return await _of_person(session, caller, task_key, outcome)
 
     return await do_once(request, caller, asked, do)
 
@@ -162,18 +195,22 @@ async def claim_task(task_key: Key, request: Request, caller: Writer) -> Respons
 @router.post(
     "/tasks/{task_key:key}/complete",
     response_model=TaskStateAnswer,
-    openapi_extra=body_of(VariablesRequest, is_needed=False, example={"variables": {"approved": True}}),
+    openapi_extra=body_of(
+        CompleteTaskRequest, is_needed=False, example={"variables": {"approved": True}, "assignee": "ann"}
+    ),
 )
 async def complete_task(task_key: Key, request: Request, caller: Writer) -> Response:
-    """Complete a task; its instance goes on. One that was completed already, or is cancelled, stays as it is."""
-    asked = await read_model(request, VariablesRequest)
+    """Complete a task; its instance goes on. One that was completed already, or is cancelled, stays as it is.
+
+    With an `assignee`, another's task stays as it is, too: then the problem has the other as its `assignee`.
+    """
+    asked = await read_model(request, CompleteTaskRequest)
 
     async def do(session: Session) -> TaskStateAnswer:
-        outcome = await complete(session, task_key, variables=asked.variables, tenant_id=caller.tenant_id)
-        if outcome in use_cases.LEFT:
-            kind = NOT_FOUND if outcome == "NOT_FOUND" else CONFLICT
-            raise Problem(kind, use_cases.LEFT[outcome].format(key=task_key), state=outcome)
-        return TaskStateAnswer(task_key=task_key, state=outcome)
+        outcome = await complete(
+            session, task_key, variables=asked.variables, assignee=asked.assignee, tenant_id=caller.tenant_id
+        )
+        return await _of_person(session, caller, task_key, outcome)
 
     return await do_once(request, caller, asked, do)
 
@@ -297,7 +334,20 @@ async def throw_service_task_error(task_key: Key, request: Request, caller: Writ
     return await do_once(request, caller, asked, do)
 
 
-def _of_task(task_key: int, outcome: str, *, gone: str = NOT_YOURS) -> TaskStateAnswer:
-    if outcome == "NOT_FOUND":
-        raise Problem(NOT_FOUND, f"task {task_key} {gone}")
+async def _of_person(session: Session, caller: Caller, task_key: int, outcome: str) -> TaskStateAnswer:
+    """Answer what a person's task is now, or with a problem why it stays as it is."""
+    if outcome == use_cases.TAKEN:
+        assignee = await use_cases.whose(session, task_key, tenant_id=caller.tenant_id)
+        sentence = f"{use_cases.taken_sentence(task_key, assignee)}; let that person give it back"
+        raise Problem(CONFLICT, sentence, state=outcome, assignee=assignee)
+    if outcome in use_cases.LEFT:
+        kind = NOT_FOUND if outcome == use_cases.NOT_FOUND else CONFLICT
+        raise Problem(kind, use_cases.LEFT[outcome].format(key=task_key), state=outcome)
+    return TaskStateAnswer(task_key=task_key, state=outcome)
+
+
+def _of_task(task_key: int, outcome: str) -> TaskStateAnswer:
+    """Answer what a program's task is now."""
+    if outcome == use_cases.NOT_FOUND:
+        raise Problem(NOT_FOUND, f"task {task_key} {NOT_YOURS}")
     return TaskStateAnswer(task_key=task_key, state=outcome)

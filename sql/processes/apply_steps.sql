@@ -445,14 +445,20 @@ assigned as (
     where t.instance_key in (select w.instance_key from written w)
     -- A task that was completed in vain, because its token had stopped, is open again.
     on conflict on constraint tasks_by_token do update set completed_at = null
-    returning task_key, instance_key, node_id, assignee
+    returning task_key, instance_key, node_id, name, assignee, candidate_groups, candidate_users, due_date, form_key
 ),
 acted as (
     insert into shardclock.task_acts (task_key, instance_key, act, who, detail)
-    -- It outlives the task's row, so it says of which node that was.
+    -- It outlives the task's row, so it says what that was.
     select
         a.task_key, a.instance_key, 'CREATED', 'engine',
-        jsonb_strip_nulls(jsonb_build_object('node', a.node_id, 'assignee', a.assignee))
+        jsonb_strip_nulls(
+            jsonb_build_object(
+                'node', a.node_id, 'name', a.name, 'assignee', a.assignee,
+                'candidate_groups', nullif(a.candidate_groups, '{}'),
+                'candidate_users', nullif(a.candidate_users, '{}'), 'due_date', a.due_date, 'form_key', a.form_key
+            )
+        )
     from assigned a
     union all
     select g.task_key, g.instance_key, 'CANCELED', 'engine', '{}' from tasks_gone g where g.completed_at is null

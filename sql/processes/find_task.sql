@@ -28,9 +28,16 @@ found as (
     where t.task_key = :task_key
     union all
     select
-        :task_key, i.tenant_id, i.instance_key, i.process_id, f.detail ->> 'node', null,
+        :task_key, i.tenant_id, i.instance_key, i.process_id, f.detail ->> 'node', f.detail ->> 'name',
         (select a.detail ->> 'assignee' from act a where a.detail ? 'assignee' order by a.act_id desc limit 1),
-        null, null, f.acted_at, null, null, l.act, null, null
+        -- Releases before wrote neither the name nor candidates; else an empty array is left out.
+        case
+            when f.detail ? 'name' then array(select jsonb_array_elements_text(f.detail -> 'candidate_groups'))
+        end,
+        case
+            when f.detail ? 'name' then array(select jsonb_array_elements_text(f.detail -> 'candidate_users'))
+        end,
+        f.acted_at, (f.detail ->> 'due_date')::timestamptz, f.detail ->> 'form_key', l.act, null, null
     from (select a.act, a.instance_key from act a order by a.act_id desc limit 1) l
     cross join lateral (
         select a.acted_at, a.detail

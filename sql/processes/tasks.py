@@ -120,8 +120,9 @@ async def find_task(session: Session, task_key: int, *, tenant_id: str | None = 
 
 
 async def claim_task(session: Session, task_key: int, *, assignee: str | None, tenant_id: str | None = None) -> str:
-    """Give a task to a person, None: give it back; return ASSIGNED, TAKEN or NOT_FOUND.
+    """Give a task to a person, None: give it back; return ASSIGNED or CREATED, or why not.
 
+    shape:   why not: TAKEN, COMPLETED_BEFORE, CANCELED or NOT_FOUND
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/processes/claim_task.sql
     """
@@ -131,17 +132,27 @@ async def claim_task(session: Session, task_key: int, *, assignee: str | None, t
 
 
 async def complete_task(
-    session: Session, task_key: int, *, variables: Mapping[str, Any], tenant_id: str | None = None
+    session: Session,
+    task_key: int,
+    *,
+    variables: Mapping[str, Any],
+    assignee: str | None = None,
+    tenant_id: str | None = None,
 ) -> str:
-    """Complete a task; return COMPLETED, or why not: COMPLETED_BEFORE, CANCELED or NOT_FOUND.
+    """Complete a task, as the person who does it or, None, as whoever has it; return COMPLETED, or why not.
 
+    shape:   why not: TAKEN by another person, COMPLETED_BEFORE, CANCELED or NOT_FOUND
     errors:  StoreUnavailable  the outcome is unknown: read whether it is still open
              StatementRefused  the variables are too large
              Refusal           a text in the variables can't be stored
     source:  sql/processes/complete_task.sql
     """
     row = await session.row(
-        "complete_task", task_key=task_key, variables=write_variables(variables), tenant_id=tenant_id
+        "complete_task",
+        task_key=task_key,
+        variables=write_variables(variables),
+        tenant_id=tenant_id,
+        assignee=assignee,
     )
     assert row is not None, "a function's value is one row"
     return str(row["outcome"])

@@ -45,6 +45,7 @@ def test_what_was_done_with_a_task_is_said(task: Shell) -> None:
     claimed = task("tasks", "claim", 7, "--assignee", "ann")
     assert (claimed.code, claimed.err) == (DONE, "task 7 is assigned to 'ann' now\n")
     assert task("tasks", "unclaim", 7).err == "task 7 is assigned to nobody now\n"
+    assert task("tasks", "unclaim", 7, "--json").json == {"task_key": 7, "state": "CREATED"}
     completed = task("tasks", "complete", 7)
     assert (completed.code, completed.err) == (DONE, "task 7 is completed; its instance goes on\n")
 
@@ -112,4 +113,19 @@ def test_a_task_that_is_another_s_says_whose_and_the_way_out(task: Shell) -> Non
 
     assert taken.code == NOT_DONE
     assert taken.err == "shardclock: task 7 is assigned to 'ann': `shardclock tasks unclaim 7` takes it away\n"
-    assert task("tasks", "claim", 8, "--assignee", "bob").err == "shardclock: task 8 is completed, or never was\n"
+    as_json = task("tasks", "claim", 7, "--assignee", "bob", "--json")
+    assert (as_json.code, as_json.json) == (NOT_DONE, {"task_key": 7, "state": "TAKEN", "assignee": "ann"})
+    completed = task("tasks", "complete", 7, "--assignee", "bob")
+    assert (completed.code, completed.err) == (NOT_DONE, taken.err)
+    assert task("tasks", "complete", 7, "--assignee", "ann").code == DONE
+
+
+def test_why_a_task_is_not_claimed_is_said(task: Shell) -> None:
+    task("tasks", "complete", 7)
+    for which, why in (
+        (7, "task 7 was completed already"),
+        (8, "task 8 is unknown: it never was, or its instance is forgotten"),
+    ):
+        for verb in (("claim", which, "--assignee", "bob"), ("unclaim", which)):
+            refused = task("tasks", *verb)
+            assert (refused.code, refused.err) == (NOT_DONE, f"shardclock: {why}\n")

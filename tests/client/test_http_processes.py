@@ -111,17 +111,21 @@ async def test_a_task_is_claimed_given_back_and_completed(sc: SteppedCluster, cl
     assert [one async for one in client.tasks.list(unassigned=True)] == []
     with pytest.raises(Refused, match="exclude each other"):
         _ = [one async for one in client.tasks.list(assignee="ann", unassigned=True)]
-    with pytest.raises(Conflict):
+    with pytest.raises(Conflict, match="is assigned to 'ann'") as taken:
         await client.tasks.claim(task.task_key, "bob")
-    await client.tasks.give_back(task.task_key)
+    assert taken.value.members["assignee"] == "ann"
+    assert (await client.tasks.give_back(task.task_key)).state == "CREATED"
     await client.tasks.claim(task.task_key, "bob")
     assert [one.assignee async for one in client.tasks.list(assignee="bob")] == ["bob"]
     shown = await client.tasks.show(task.task_key)
     assert (shown.state, shown.variables, shown.candidate_users) == ("ASSIGNED", {}, ("ann", "bob"))
     assert [act.detail.get("assignee") for act in shown.acts] == [None, "ann", None, "bob"]
-    assert (await client.tasks.complete(task.task_key, {"approved": True})).state == "COMPLETED"
-    with pytest.raises(Conflict, match="was completed already"):
-        await client.tasks.complete(task.task_key)
+    with pytest.raises(Conflict, match="is assigned to 'bob'"):
+        await client.tasks.complete(task.task_key, assignee="ann")
+    assert (await client.tasks.complete(task.task_key, {"approved": True}, assignee="bob")).state == "COMPLETED"
+    for asked in (client.tasks.complete(task.task_key), client.tasks.claim(task.task_key, "ann")):
+        with pytest.raises(Conflict, match="was completed already"):
+            await asked
     with pytest.raises(NotFound):
         await client.tasks.complete(task.task_key + 1_000)
     with pytest.raises(NotFound):

@@ -99,10 +99,10 @@ async def test_what_became_of_a_task_is_told_until_its_instance_is_forgotten() -
         await it.settle()
         done = await find(it, key)
         assert (done.state, done.assignee, done.node_id, done.process_id) == ("COMPLETED", "ann", "u", "p")
-        assert (done.instance_key, variables_of(done), done.name) == (opened.instance_key, None, None)
+        assert (done.instance_key, variables_of(done), done.name) == (opened.instance_key, None, "Approve")
         assert abs((done.created_at - opened.created_at).total_seconds()) < 60
         assert [(act.act, act.detail) for act in done.acts] == [
-            ("CREATED", {"node": "u"}),
+            ("CREATED", {"node": "u", "name": "Approve"}),
             ("ASSIGNED", {"assignee": "ann"}),
             ("COMPLETED", {"assignee": "ann"}),
         ]
@@ -115,3 +115,34 @@ async def test_what_became_of_a_task_is_told_until_its_instance_is_forgotten() -
 
         await it.query("delete from shardclock.task_acts")
         assert await tasks.find_task(it.session, key) is None
+
+
+async def test_a_task_that_has_ended_still_tells_what_it_was() -> None:
+    given = (
+        '<zeebe:assignmentDefinition candidateGroups="sales, support" candidateUsers="ann"/>'
+        '<zeebe:taskSchedule dueDate="2026-03-02T09:00:00Z"/><zeebe:formDefinition formKey="approval"/>'
+    )
+    full = f'<userTask id="u" name="Approve"><extensionElements>{given}</extensionElements></userTask>'
+    kept = ("node_id", "name", "candidate_groups", "candidate_users", "due_date", "form_key")
+    async with running() as it:
+        await it.deploy(START + full + '<userTask id="v"/>' + END, connected="s>u u>v v>e")
+        await it.start()
+        for node, details in (("u", 6), ("v", 2)):
+            (task,) = await tasks.find_tasks(it.session)
+            assert (task.node_id, bool(task.candidate_groups)) == (node, node == "u")
+            await tasks.complete_task(it.session, task.task_key, variables={})
+            await it.settle()
+            ended = await find(it, task.task_key)
+            assert ended.state == "COMPLETED"
+            assert [getattr(ended, name) for name in kept] == [getattr(task, name) for name in kept]
+            assert len(ended.acts[0].detail) == details, "nothing is written of what is not there"
+
+
+async def test_of_a_task_that_a_release_before_created_nothing_is_made_up() -> None:
+    async with running() as it:
+        key = (await waiting(it)).task_key
+        await it.query('update shardclock.task_acts set detail = \'{"node": "u"}\'')
+        await tasks.complete_task(it.session, key, variables={})
+        await it.settle()
+        old = await find(it, key)
+    assert (old.node_id, old.name, old.candidate_groups, old.candidate_users) == ("u", None, None, None)

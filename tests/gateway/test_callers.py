@@ -43,7 +43,7 @@ NEEDS = {
         ("POST", "/v1/processes/n/start"), ("POST", "/v1/instances/7/cancel"), ("POST", "/v1/instances/7/variables"),
         ("POST", "/v1/instances/cancel"),
         ("POST", "/v1/messages"), ("POST", "/v1/signals"), ("POST", "/v1/tasks/7/claim"),
-        ("POST", "/v1/tasks/7/complete"), ("POST", "/v1/service-tasks/activate"),
+        ("POST", "/v1/tasks/7/unclaim"), ("POST", "/v1/tasks/7/complete"), ("POST", "/v1/service-tasks/activate"),
         *(("POST", f"/v1/service-tasks/7/{verb}") for verb in ("extend", "complete", "fail", "throw")),
     ],
     "operate": [

@@ -178,7 +178,7 @@ class ServiceTask(Answer):
 
 
 class TaskState(Answer):
-    """Hold what a task is now: ASSIGNED, COMPLETED, EXTENDED, DELIVERED, RETRIED, DEAD or DISCARDED."""
+    """Hold what a task is now: ASSIGNED, CREATED, COMPLETED, EXTENDED, DELIVERED, RETRIED, DEAD or DISCARDED."""
 
     task_key: int
     state: str

@@ -65,27 +65,37 @@ class AsyncTasks:
     async def claim(self, task_key: int, assignee: str, *, idempotency_key: str | None = None) -> TaskState:
         """Give a task to a person.
 
-        errors:  Conflict  another person has it
-                 NotFound  it is completed, or never was
+        errors:  Conflict  another person has it, its `members["assignee"]`; or it is completed or cancelled
+                 NotFound  it never was, or its instance is forgotten
         """
         return await self._do(TASKS, task_key, "claim", {"assignee": assignee}, idempotency_key)
 
     async def give_back(self, task_key: int, *, idempotency_key: str | None = None) -> TaskState:
         """Take a task from the person who has it.
 
-        errors:  NotFound  it is completed, or never was
+        errors:  Conflict  it is completed or cancelled
+                 NotFound  it never was, or its instance is forgotten
         """
-        return await self._do(TASKS, task_key, "claim", {}, idempotency_key)
+        return await self._do(TASKS, task_key, "unclaim", {}, idempotency_key)
 
     async def complete(
-        self, task_key: int, variables: Mapping[str, Any] | None = None, *, idempotency_key: str | None = None
+        self,
+        task_key: int,
+        variables: Mapping[str, Any] | None = None,
+        *,
+        assignee: str | None = None,
+        idempotency_key: str | None = None,
     ) -> TaskState:
         """Complete a task of a person; its instance goes on.
 
-        errors:  Conflict  it was completed already, or is cancelled
+        `assignee` is who completes it, and is recorded as such; without one it is whoever has the task.
+
+        errors:  Conflict  it was completed already, or is cancelled; or it is not the assignee's but another person's,
+                           its `members["assignee"]`
                  NotFound  it never was, or its instance is forgotten
         """
-        return await self._do(TASKS, task_key, "complete", {"variables": variables}, idempotency_key)
+        fields = {"variables": variables, "assignee": assignee}
+        return await self._do(TASKS, task_key, "complete", fields, idempotency_key)
 
     async def activate(
         self,

@@ -1,0 +1,92 @@
+"""User tasks over HTTP: who has one, who completes it, and what is said to others."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import aiohttp
+import pytest
+from fastapi import FastAPI
+
+from cluster.testing import SteppedCluster, cluster
+from tests.support.bpmn import model
+from tests.support.gateways import Api
+
+XML = {"Content-Type": "application/xml"}
+MODEL = model('<startEvent id="s"/><userTask id="u" name="Approve"/>', connected="s>u")
+
+
+@dataclass
+class Tasks:
+    """A gateway, and a cluster whose clock the test moves."""
+
+    api: Api
+    cluster: SteppedCluster
+
+    async def open(self) -> str:
+        """Open a task; return its path."""
+        await self.api.post("/v1/processes/p/start", {})
+        await self.cluster.advance("PT0S")
+        return f"/v1/tasks/{(await self.api.get('/v1/tasks')).json['tasks'][-1]['task_key']}"
+
+
+@pytest.fixture
+async def it() -> AsyncIterator[Tasks]:
+    """Give a gateway of instances that wait for a task."""
+    async with cluster() as sc, aiohttp.ClientSession() as http:
+        api = Api(http, sc.url, FastAPI())
+        await api.ask_raw("POST", "/v1/processes", MODEL, XML)
+        yield Tasks(api, sc)
+
+
+async def test_a_claim_that_names_nobody_takes_the_task_from_nobody(it: Tasks) -> None:
+    task = await it.open()
+    await it.api.post(f"{task}/claim", {"assignee": "ann"})
+
+    (await it.api.post(f"{task}/claim", {})).assert_problem("refused", 422, "assignee is missing; give it")
+    (await it.api.ask("POST", f"{task}/claim")).assert_problem("refused", 422, "assignee is missing; give it")
+    assert (await it.api.post(f"{task}/claim", {"assignee": None})).status == 422
+    assert (await it.api.get(task)).json["assignee"] == "ann"
+
+    given_back = (await it.api.ask("POST", f"{task}/unclaim")).json
+    found = (await it.api.get(task)).json
+    assert (found["state"], found["assignee"]) == (given_back["state"], None) == ("CREATED", None)
+
+
+async def test_who_may_not_have_a_task_is_told_whose_it_is(it: Tasks) -> None:
+    task = await it.open()
+    await it.api.post(f"{task}/claim", {"assignee": "ann"})
+
+    for asked in ("claim", "complete"):
+        taken = await it.api.post(f"{task}/{asked}", {"assignee": "bob"})
+        taken.assert_problem("conflict", 409, "is assigned to 'ann'; let that person give it back")
+        assert (taken.json["state"], taken.json["assignee"]) == ("TAKEN", "ann")
+    assert (await it.api.post(f"{task}/complete", {"assignee": ""})).status == 422
+    assert (await it.api.post(f"{task}/complete", {"assignee": "ann"})).json["state"] == "COMPLETED"
+
+
+async def test_who_completes_a_task_that_nobody_has_is_shown_with_it(it: Tasks) -> None:
+    task = await it.open()
+    await it.api.post(f"{task}/complete", {"assignee": "bob"})
+    found = (await it.api.get(task)).json
+    assert (found["state"], found["assignee"]) == ("COMPLETED", "bob")
+
+
+async def test_a_claim_of_a_task_that_has_ended_is_told_how_in_the_words_of_its_completion(it: Tasks) -> None:
+    task = await it.open()
+    await it.api.post(f"{task}/complete", {})
+    await it.cluster.advance("PT0S")
+    canceled = await it.open()
+    instance = (await it.api.get(canceled)).json["instance_key"]
+    await it.api.post(f"/v1/instances/{instance}/cancel", {})
+    await it.cluster.advance("PT0S")
+
+    for path, state, sentence in (
+        (task, "COMPLETED_BEFORE", "was completed already"),
+        (canceled, "CANCELED", "is CANCELED: its instance waits for it no more"),
+    ):
+        for verb, body in (("claim", {"assignee": "ann"}), ("unclaim", {}), ("complete", {"assignee": "ann"})):
+            refused = await it.api.post(f"{path}/{verb}", body)
+            refused.assert_problem("conflict", 409, sentence)
+            assert refused.json["state"] == state
