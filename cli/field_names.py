@@ -5,6 +5,7 @@ import re
 OPTIONS = {
     "assignee": "--assignee",
     "business_key": "--business-key",
+    "for_user": "--for-user",
     "due_before": "--due-before",
     "due_date": "--at",
     "due_from": "--due-from",

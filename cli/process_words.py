@@ -1,6 +1,7 @@
 """What the commands about processes print."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -8,7 +9,7 @@ from cli.output import DONE, NOT_DONE, Verbatim, print_json, print_table, tell
 from service import tasks
 from service.processes import variables_of
 from sql.processes.instances import FoundStep, WholeInstance
-from sql.processes.tasks import WholeTask
+from sql.processes.tasks import FoundTask, WholeTask
 
 
 def print_sent(sent: bool, instance_key: int, why_not: str, *, is_so: bool = False, as_json: bool) -> int:
@@ -65,6 +66,21 @@ def print_instance(found: WholeInstance, steps: list[FoundStep] | None, *, as_js
     if steps:
         rows = [(step.stepped_at, _signals_of(step), _passes_of(step)) for step in steps]
         print_table("\nsteps", ["at", "signals", "tokens"], rows)
+
+
+def print_tasks(found: Sequence[FoundTask]) -> None:
+    """Print open tasks."""
+    columns = [
+        "task_key", "name", "process", "instance_key", "business_key", "assignee", "groups", "users", "created", "due"
+    ]  # fmt: skip
+    rows = [
+        (
+            it.task_key, it.name, it.process_id, it.instance_key, it.business_key, it.assignee,
+            ", ".join(it.candidate_groups) or None, ", ".join(it.candidate_users) or None, it.created_at, it.due_date,
+        )
+        for it in found
+    ]  # fmt: skip
+    print_table("", columns, rows)
 
 
 def print_task(found: WholeTask, *, as_json: bool) -> None:

@@ -5,9 +5,9 @@ from typing import Annotated
 import typer
 
 from cli.lists import tell_if_full, tell_none
-from cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
+from cli.output import DONE, NOT_DONE, Json, print_json, tell
 from cli.process_options import LISTED_MAX, MaybeTenant, Variables, read_variables
-from cli.process_words import print_task
+from cli.process_words import print_task, print_tasks
 from cli.session import with_session, with_signals
 from service import tasks as service
 from service.tasks import ASSIGNED, COMPLETED, COMPLETED_BEFORE, GIVEN_BACK, LEFT, TAKEN
@@ -32,10 +32,19 @@ def list_all(context: typer.Context, as_json: Json = False) -> int | None:
 def list_(
     assignee: Annotated[str | None, typer.Option("--assignee", help="Only of this person.")] = None,
     unassigned: Annotated[bool, typer.Option("--unassigned", help="Only those that nobody has.")] = False,
-    group: Annotated[str | None, typer.Option("--group", help="Only with this candidate group.")] = None,
+    for_user: Annotated[
+        str | None,
+        typer.Option("--for-user", help="Only what this person, or one of the person's groups, has or may take."),
+    ] = None,
+    groups: Annotated[
+        list[str] | None, typer.Option("--group", help="Only with this candidate group; of several, with any of them.")
+    ] = None,
     user: Annotated[str | None, typer.Option("--user", help="Only with this candidate user.")] = None,
     process_id: Annotated[str | None, typer.Option("--process", help="Only of this process.")] = None,
     instance_key: Annotated[int | None, typer.Option("--instance", help="Only of this instance.")] = None,
+    business_key: Annotated[
+        str | None, typer.Option("--business-key", help="Only of the instances that were started with it.")
+    ] = None,
     tenant: MaybeTenant = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=LISTED_MAX, help="How many to show.")] = 20,
     after: Annotated[int, typer.Option("--after", help="Continue after this task_key.")] = 0,
@@ -45,11 +54,13 @@ def list_(
     wanted = TaskFilter(
         tenant_id=tenant,
         assignee=assignee,
+        for_user=for_user,
         unassigned=unassigned,
-        candidate_group=group,
+        candidate_groups=groups or (),
         candidate_user=user,
         process_id=process_id,
         instance_key=instance_key,
+        business_key=business_key,
     )
 
     async def do(session: Session) -> int:
@@ -57,19 +68,7 @@ def list_(
         if as_json:
             print_json(found)
         elif found:
-            columns = ["task_key", "name", "process", "instance_key", "assignee", "groups", "users", "created", "due"]
-            print_table(
-                "",
-                columns,
-                [
-                    (
-                        it.task_key, it.name, it.process_id, it.instance_key, it.assignee,
-                        ", ".join(it.candidate_groups) or None, ", ".join(it.candidate_users) or None, it.created_at,
-                        it.due_date,
-                    )
-                    for it in found
-                ],
-            )  # fmt: skip
+            print_tasks(found)
             tell_if_full(found, limit, way_on=f"--after {found[-1].task_key}")
         else:
             tell_none("tasks", "no task is open", filtered=wanted != EVERY_TASK or after > 0)

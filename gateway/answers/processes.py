@@ -225,6 +225,7 @@ class TaskAnswer(Answer):
     created_at: datetime = MOMENT
     due_date: datetime | None = Field(examples=[None])
     form_key: str | None = Field(examples=[None])
+    business_key: str | None = Field(examples=["order-42"], description="of its instance, as its start gave it")
 
     @classmethod
     def of(cls, task: FoundTask) -> Self:
@@ -236,7 +237,9 @@ class TasksAnswer(Answer):
     """Some open tasks, the oldest first."""
 
     tasks: list[TaskAnswer]
-    next: int | None = Field(examples=[None], description="the next request's `after`; null: there are no more")
+    next: int | None = Field(
+        examples=[None], description="the next request's `after`, also of an empty page; null: there are no more"
+    )
 
 
 class TaskActAnswer(Answer):
@@ -267,6 +270,7 @@ class WholeTaskAnswer(Answer):
     created_at: datetime = MOMENT
     due_date: datetime | None = Field(examples=[None])
     form_key: str | None = Field(examples=[None])
+    business_key: str | None = Field(examples=["order-42"], description="of its instance, as its start gave it")
     variables: dict[str, Any] | None = Field(
         examples=[{"order": 42}],
         description="all that the task sees; of one name the nearest; null: it has ended",

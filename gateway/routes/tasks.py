@@ -25,7 +25,7 @@ from gateway.requests.paths import Key
 from gateway.requests.problems import CONFLICT, NOT_FOUND, Problem
 from gateway.requests.wait import WaitForTasks
 from gateway.routes.doing import do_once
-from gateway.routes.instances import LISTED_MAX, ORDER, VariablesRequest
+from gateway.routes.instances import BUSINESS_KEY_CHARS_MAX, LISTED_MAX, ORDER, VariablesRequest
 from gateway.routes.waiting import may_wait
 from service import tasks as use_cases
 from sql.deliveries.claim import Lane
@@ -34,13 +34,15 @@ from sql.processes.service_tasks import complete_service_task as complete_taken
 from sql.processes.service_tasks import extend_service_task as extend_taken
 from sql.processes.service_tasks import fail_service_task as fail_taken
 from sql.processes.service_tasks import throw_service_task_error as throw_taken
-from sql.processes.tasks import TaskFilter, find_tasks
+from sql.processes.tasks import TaskFilter, search_tasks
 from sql.processes.tasks import claim_task as claim
 from sql.processes.tasks import complete_task as complete
 from sql.session import Session
 from timers.model import BIGINT_MAX, INTEGER_MAX
 
 NOT_YOURS = "is not yours: it has ended, its lease has run out, or it never was"  # of one that a program takes
+GROUPS_MAX = 100  # that one person may be in
+SEARCH_S = 0.5  # for one page of tasks that no index leads to
 
 router = APIRouter(prefix="/v1", tags=["processes"])
 
@@ -52,10 +54,20 @@ class TasksQuery(BaseModel):
 
     assignee: str | None = Field(None, description="only of this person")
     unassigned: bool = Field(False, description="only those that nobody has")
-    group: str | None = Field(None, description="only with this candidate group")
+    for_user: str | None = Field(
+        None,
+        description="only what this person has, and what nobody has and the person may take: as a candidate user, or "
+        "in one of the groups, which are the person's then",
+    )
+    group: list[str] = Field(
+        [], max_length=GROUPS_MAX, description="only with this candidate group; given several times: with any of them"
+    )
     user: str | None = Field(None, description="only with this candidate user")
     process_id: str | None = Field(None, description="only of this process")
     instance_key: int | None = Field(None, ge=1, le=BIGINT_MAX, description="only of this instance")
+    business_key: str | None = Field(
+        None, min_length=1, max_length=BUSINESS_KEY_CHARS_MAX, description="only of instances whose start gave it"
+    )
     limit: int = Field(100, ge=1, le=LISTED_MAX)
     after: int = Field(0, ge=0, le=BIGINT_MAX, description="the last answer's `next`")
 
@@ -136,20 +148,25 @@ class ThrowErrorRequest(CompleteRequest):
 
 @router.get("/tasks", response_model=TasksAnswer)
 async def list_tasks(gateway: Here, caller: Reader, wanted: Annotated[TasksQuery, Query()]) -> Response:
-    """List open tasks, the oldest first."""
+    """List open tasks, the oldest first.
+
+    Those of an assignee, an instance or a business key are found by an index, others by going through all of the
+    tenant. If that takes long, a page may be empty and yet not the last one: ask with `next`.
+    """
     chosen = TaskFilter(
         tenant_id=caller.tenant_id,
         assignee=wanted.assignee,
+        for_user=wanted.for_user,
         unassigned=wanted.unassigned,
-        candidate_group=wanted.group,
+        candidate_groups=wanted.group,
         candidate_user=wanted.user,
         process_id=wanted.process_id,
         instance_key=wanted.instance_key,
+        business_key=wanted.business_key,
     )
     async with gateway.pool.session(caller.tenants) as session:
-        found = await find_tasks(session, chosen, after=wanted.after, page_size=wanted.limit)
-    following = found[-1].task_key if len(found) == wanted.limit else None
-    return await listing(TasksAnswer, "tasks", map(TaskAnswer.of, found), next=following)
+        page = await search_tasks(session, chosen, after=wanted.after, page_size=wanted.limit, within_s=SEARCH_S)
+    return await listing(TasksAnswer, "tasks", map(TaskAnswer.of, page.tasks), next=page.next)
 
 
 @router.get("/tasks/{task_key:key}")

@@ -131,3 +131,7 @@ returns: COMPLETED; TAKEN: another person has it; COMPLETED_BEFORE: it was compl
 errors: 22023 for variables that are no object or have more than 1 MiB
 example: select shardclock.complete_task(42, '{"approved": true}', assignee => 'ann');
 $$;
+
+-- What a person has is found by an index. A task that nobody has is not in it, so it costs an engine's step nothing
+-- (docs/decisions/0063-task-lists-go-in-steps.md). The person comes first: an operator asks without a tenant, too.
+create index tasks_by_assignee on shardclock.tasks (assignee, tenant_id, task_key) where assignee is not null;

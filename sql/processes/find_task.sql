@@ -3,11 +3,12 @@
 -- in:    :task_key bigint, :tenant_id text or null (null: of any), :acts_max integer: the last so many are told
 -- out:   task_key bigint, tenant_id text, instance_key bigint, process_id text, node_id text, name text, assignee text,
 --        candidate_groups text[], candidate_users text[], created_at timestamptz, due_date timestamptz, form_key text,
---        as find_tasks tells them, null of one whose row is gone if no act tells it; state text; token bigint,
---        instance_state text (tokens and variables), null if the row or the instance's state is gone; acts jsonb, in order.
+--        business_key text, as find_tasks tells them, null of one whose row is gone if no act tells it; state text;
+--        token bigint, instance_state text (tokens and variables), null if the row or the instance's state is gone;
+--        acts jsonb, in order.
 --        No row: there is none
 -- locks: nothing
--- index: tasks_pkey, instances_pkey, task_acts_by_task: probes
+-- index: tasks_pkey, instances_pkey, task_acts_by_task, business_keys_pkey: probes
 with act as materialized (
     select a.act_id, a.instance_key, a.acted_at, a.act, a.who, a.detail
     from shardclock.task_acts a
@@ -58,7 +59,9 @@ found as (
 )
 select
     f.task_key, f.tenant_id, f.instance_key, f.process_id, f.node_id, f.name, f.assignee, f.candidate_groups,
-    f.candidate_users, f.created_at, f.due_date, f.form_key, f.state, f.token, f.instance_state,
+    f.candidate_users, f.created_at, f.due_date, f.form_key,
+    (select b.business_key from shardclock.business_keys b where b.instance_key = f.instance_key) as business_key,
+    f.state, f.token, f.instance_state,
     (
         select coalesce(
             jsonb_agg(

@@ -1,24 +1,62 @@
--- Finds open tasks, the oldest first.
+-- Finds open tasks, the oldest first, among the next so many rows: one step of a search
+-- (docs/decisions/0063-task-lists-go-in-steps.md).
 --
--- in:    :tenant_id text or null (null: of all), :assignee text or null, :unassigned boolean (only those that nobody has),
---        :candidate_group text or null, :candidate_user text or null, :process_id text or null,
---        :instance_key bigint or null, :after bigint (of the page before, or 0), :page_size integer
+-- in:    :tenant_id text or null (null: of all), :after bigint (of the page or the step before, or 0), :rows_max integer:
+--        among how many, :unassigned boolean (only those that nobody has), :candidate_user text or null,
+--        :process_id text or null, :for_user text or null: what this person has, and of what nobody has what the person or
+--        one of the :candidate_groups text[] may take; without a person those that have one of the groups, or null,
+--        :page_size integer
 -- out:   task_key bigint, tenant_id text, instance_key bigint, process_id text, node_id text, name text, assignee text,
---        candidate_groups text[], candidate_users text[], created_at timestamptz, due_date timestamptz, form_key text
+--        candidate_groups text[], candidate_users text[], created_at timestamptz, due_date timestamptz, form_key text,
+--        business_key text; looked_to bigint: the last key of the step, null if the page is full or there are no more
+--        rows. One row at least: of nulls but for the last, if none is found
 -- locks: nothing
--- index: tasks_pkey or tasks_by_tenant
+-- index: tasks_pkey or tasks_by_tenant, so many rows, twice if the page is not full; business_keys_pkey: probes
+with found as materialized (
+    select
+        t.task_key, t.tenant_id, t.instance_key, t.process_id, t.node_id, t.name, t.assignee, t.candidate_groups,
+        t.candidate_users, t.created_at, t.due_date, t.form_key
+    from (
+        -- The limit is inside, so no filter lets a step read more.
+        select
+            t.task_key, t.tenant_id, t.instance_key, t.process_id, t.node_id, t.name, t.assignee, t.candidate_groups,
+            t.candidate_users, t.created_at, t.due_date, t.form_key, t.completed_at
+        from shardclock.tasks t
+        where (:tenant_id::text is null or t.tenant_id = :tenant_id) and t.task_key > :after::bigint
+        order by t.task_key
+        limit :rows_max::integer
+    ) t
+    where t.completed_at is null
+        and (not :unassigned::boolean or t.assignee is null)
+        and (:candidate_user::text is null or :candidate_user = any (t.candidate_users))
+        and (:process_id::text is null or t.process_id = :process_id)
+        and case
+            when :for_user::text is null
+                then :candidate_groups::text[] is null or t.candidate_groups && :candidate_groups
+            when t.assignee is not null then t.assignee = :for_user
+            else :for_user = any (t.candidate_users) or t.candidate_groups && :candidate_groups
+        end
+    order by t.task_key
+    limit :page_size::integer
+),
+step as materialized (
+    select
+        case
+            when (select count(*) from found f) < :page_size then (
+                select t.task_key
+                from shardclock.tasks t
+                where (:tenant_id is null or t.tenant_id = :tenant_id) and t.task_key > :after
+                order by t.task_key
+                limit 1
+                offset :rows_max - 1
+            )
+        end as looked_to
+)
 select
-    t.task_key, t.tenant_id, t.instance_key, t.process_id, t.node_id, t.name, t.assignee, t.candidate_groups,
-    t.candidate_users, t.created_at, t.due_date, t.form_key
-from shardclock.tasks t
-where t.completed_at is null
-    and (:tenant_id::text is null or t.tenant_id = :tenant_id)
-    and (:assignee::text is null or t.assignee = :assignee)
-    and (not :unassigned::boolean or t.assignee is null)
-    and (:candidate_group::text is null or :candidate_group = any (t.candidate_groups))
-    and (:candidate_user::text is null or :candidate_user = any (t.candidate_users))
-    and (:process_id::text is null or t.process_id = :process_id)
-    and (:instance_key::bigint is null or t.instance_key = :instance_key)
-    and t.task_key > :after::bigint
-order by t.task_key
-limit :page_size::integer
+    f.task_key, f.tenant_id, f.instance_key, f.process_id, f.node_id, f.name, f.assignee, f.candidate_groups,
+    f.candidate_users, f.created_at, f.due_date, f.form_key,
+    (select b.business_key from shardclock.business_keys b where b.instance_key = f.instance_key) as business_key,
+    s.looked_to
+from step s
+left join found f on true
+order by f.task_key

@@ -1,16 +1,20 @@
 """Find the tasks of persons, tell what became of them, give them to somebody, and complete them."""
 
 import json
-from collections.abc import Mapping
+import math
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
 from sql.processes.variables import write_variables
 from sql.session import Session
+from sql.statements import statement
 from timers.refusal import Refusal, shortened
 
 ACTS_MAX = 1_000
+STEP_ROWS = 10_000  # among which one statement looks for tasks: it takes about ten milliseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,7 @@ class FoundTask:
     created_at: datetime
     due_date: datetime | None
     form_key: str | None
+    business_key: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,7 @@ class WholeTask:
     created_at: datetime
     due_date: datetime | None
     form_key: str | None
+    business_key: str | None
     state: str
     token: int | None
     instance_state: str | None
@@ -69,37 +75,100 @@ class WholeTask:
 
 @dataclass(frozen=True, slots=True)
 class TaskFilter:
-    """Which tasks are meant; what is not given leaves none out. `unassigned` are those that nobody has.
+    """Which tasks are meant; what is not given leaves none out.
 
-    errors:  Refusal  an assignee is given, and those that nobody has
+    `unassigned` are those that nobody has, `candidate_groups` those of any of these groups. `for_user` are those that a
+    person has, and those that nobody has and that the person may take, as candidate user or in one of the groups.
+
+    errors:  Refusal  an assignee is given, and those that nobody has or those for a person
     """
 
     tenant_id: str | None = None
     assignee: str | None = None
+    for_user: str | None = None
     unassigned: bool = False
-    candidate_group: str | None = None
+    candidate_groups: Sequence[str] = ()
     candidate_user: str | None = None
     process_id: str | None = None
     instance_key: int | None = None
+    business_key: str | None = None
 
     def __post_init__(self) -> None:
-        if self.unassigned and self.assignee is not None:
-            raise Refusal(f"assignee {shortened(self.assignee)} and unassigned exclude each other; give one of the two")
+        other = "unassigned" if self.unassigned else "for_user" if self.for_user is not None else None
+        if other and self.assignee is not None:
+            raise Refusal(f"assignee {shortened(self.assignee)} and {other} exclude each other; give one of the two")
 
 
 EVERY_TASK = TaskFilter()
 
 
+@dataclass(frozen=True, slots=True)
+class TasksPage:
+    """Some of the tasks found, and the next call's `after`; None: there are no more."""
+
+    tasks: list[FoundTask]
+    next: int | None
+
+
 async def find_tasks(
     session: Session, wanted: TaskFilter = EVERY_TASK, *, after: int = 0, page_size: int = 100
 ) -> list[FoundTask]:
-    """Find open tasks, the oldest first.
+    """Find open tasks, the oldest first, however long it takes.
 
     errors:  StoreUnavailable  no answer in time
-    source:  sql/processes/find_tasks.sql
     """
-    rows = await session.rows("find_tasks", **asdict(wanted), after=after, page_size=page_size)
-    return [FoundTask(*row) for row in rows]
+    return (await search_tasks(session, wanted, after=after, page_size=page_size)).tasks
+
+
+async def search_tasks(
+    session: Session,
+    wanted: TaskFilter = EVERY_TASK,
+    *,
+    after: int = 0,
+    page_size: int = 100,
+    within_s: float = math.inf,
+) -> TasksPage:
+    """Find open tasks, the oldest first: those of an instance, a business key or an assignee by an index.
+
+    Others are looked for in steps among all tasks of the tenant. If so few are found that this takes longer than
+    `within_s`, a page ends where the search has come to: it is short, or empty, and yet not the last one.
+
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/processes/find_tasks.sql, sql/processes/find_tasks_of_assignee.sql,
+             sql/processes/find_tasks_of_instances.sql, docs/decisions/0063-task-lists-go-in-steps.md
+    """
+    if wanted.instance_key is not None or wanted.business_key is not None:
+        by_index = "find_tasks_of_instances"
+    elif wanted.assignee is not None:
+        by_index = "find_tasks_of_assignee"
+    else:
+        return await _walk(session, wanted, after=after, page_size=page_size, until_s=time.monotonic() + within_s)
+    rows = await session.rows(by_index, **_filters_of(by_index, wanted), after=after, page_size=page_size)
+    found = [FoundTask(*row) for row in rows]
+    return TasksPage(found, next=found[-1].task_key if len(found) == page_size else None)
+
+
+async def _walk(session: Session, wanted: TaskFilter, *, after: int, page_size: int, until_s: float) -> TasksPage:
+    """Look for tasks among all of a tenant, step by step."""
+    filters = _filters_of("find_tasks", wanted)
+    found: list[FoundTask] = []
+    while True:
+        rows = await session.rows(
+            "find_tasks", **filters, after=after, rows_max=STEP_ROWS, page_size=page_size - len(found)
+        )
+        found += [FoundTask(*list(row)[:-1]) for row in rows if row["task_key"] is not None]
+        looked_to = rows[0]["looked_to"]
+        if len(found) == page_size or looked_to is None:
+            return TasksPage(found, next=found[-1].task_key if len(found) == page_size else None)
+        if time.monotonic() >= until_s:
+            return TasksPage(found, next=looked_to)
+        after = looked_to
+
+
+def _filters_of(name: str, wanted: TaskFilter) -> dict[str, object]:
+    """Give a statement those filters that it knows; the others are not asked for where it is chosen."""
+    filters = asdict(wanted) | {"candidate_groups": list(wanted.candidate_groups) or None}
+    return {parameter: filters[parameter] for parameter in statement(name).parameters if parameter in filters}
 
 
 async def find_task(session: Session, task_key: int, *, tenant_id: str | None = None) -> WholeTask | None:

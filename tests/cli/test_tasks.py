@@ -24,9 +24,10 @@ values (
 )
 """
 TASK = """
-insert into shardclock.tasks (task_key, instance_key, token, tenant_id, process_id, node_id, name)
-values (7, 1, 2, 'default', 'p', 'u', 'u')
+insert into shardclock.tasks (task_key, instance_key, token, tenant_id, process_id, node_id, name, candidate_groups)
+values (7, 1, 2, 'default', 'p', 'u', 'u', '{sales}')
 """
+NAMED = "insert into shardclock.business_keys (instance_key, tenant_id, business_key) values (1, 'default', 'order-42')"
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def task(shell: Shell) -> Shell:
     """Open one task, of key 7."""
 
     async def make() -> None:
-        for statement in (DEFINITION, INSTANCE, TASK):
+        for statement in (DEFINITION, INSTANCE, TASK, NAMED):
             await query(shell.dsn, statement)
 
     asyncio.run(make())
@@ -80,6 +81,12 @@ def test_tasks_are_listed_by_who_may_do_them_and_who_has_them(task: Shell) -> No
         return [one["task_key"] for one in task("tasks", "list", *options, "--json").json]
 
     assert listed("--user", "bob") == [8]
+    assert listed("--group", "none", "--group", "sales") == [7]
+    assert listed("--for-user", "ann") == [8, 9]
+    assert listed("--for-user", "eve", "--group", "sales") == [7]
+    assert listed("--business-key", "order-42") == [7, 8, 9]
+    assert listed("--business-key", "order-43") == []
+    assert "order-42" in task("tasks", "list").out
     assert listed("--unassigned") == [7, 8]
     assert listed("--unassigned", "--user", "eve") == []
     assert "ann, bob" in task("tasks", "list", "--user", "ann").out

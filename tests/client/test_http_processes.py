@@ -101,9 +101,16 @@ async def test_a_caller_waits_no_longer_than_it_says(sc: SteppedCluster, client:
 
 async def test_a_task_is_claimed_given_back_and_completed(sc: SteppedCluster, client: AsyncClient) -> None:
     await client.processes.deploy(model(START + USER, connected="s>u"))
-    key = (await client.processes.start("p")).instance_key
+    key = (await client.processes.start("p", business_key="order-42")).instance_key
     await sc.advance("PT0S")
     (task,) = [task async for task in client.tasks.list(group="bosses")]
+    assert task.business_key == "order-42"
+    for chosen in (
+        {"group": ["none", "bosses"]}, {"for_user": "eve", "group": ("bosses",)}, {"for_user": "ann"},
+        {"business_key": "order-42"},
+    ):  # fmt: skip
+        assert [one async for one in client.tasks.list(**chosen)] == [task]
+    assert [one async for one in client.tasks.list(for_user="eve", group=["none"])] == []
     assert (task.name, task.instance_key) == ("Approve", key)
     assert [one async for one in client.tasks.list(user="bob", unassigned=True)] == [task]
     assert [one async for one in client.tasks.list(user="eve")] == []

@@ -91,7 +91,7 @@ async def test_a_task_of_a_person_is_claimed_and_completed_once() -> None:
     async with running() as it:
         await it.deploy(START + assigned + END, connected="s>u u>e")
         key = await it.start()
-        (task,) = await tasks.find_tasks(it.session, tasks.TaskFilter(candidate_group="bosses"))
+        (task,) = await tasks.find_tasks(it.session, tasks.TaskFilter(candidate_groups=["bosses"]))
         assert (task.name, task.instance_key) == ("Approve", key)
         assert await tasks.claim_task(it.session, task.task_key, assignee="ann") == "ASSIGNED"
         assert await tasks.claim_task(it.session, task.task_key, assignee="bob") == "TAKEN"

@@ -10,11 +10,14 @@ import pytest
 from fastapi import FastAPI
 
 from cluster.testing import SteppedCluster, cluster
+from gateway.routes import tasks as routes
+from sql.processes import tasks
 from tests.support.bpmn import model
 from tests.support.gateways import Api
 
 XML = {"Content-Type": "application/xml"}
-MODEL = model('<startEvent id="s"/><userTask id="u" name="Approve"/>', connected="s>u")
+SALES = '<extensionElements><zeebe:assignmentDefinition candidateGroups="sales"/></extensionElements>'
+MODEL = model(f'<startEvent id="s"/><userTask id="u" name="Approve">{SALES}</userTask>', connected="s>u")
 
 
 @dataclass
@@ -26,7 +29,7 @@ class Tasks:
 
     async def open(self) -> str:
         """Open a task; return its path."""
-        await self.api.post("/v1/processes/p/start", {})
+        await self.api.post("/v1/processes/p/start", {"business_key": "order-42"})
         await self.cluster.advance("PT0S")
         return f"/v1/tasks/{(await self.api.get('/v1/tasks')).json['tasks'][-1]['task_key']}"
 
@@ -38,6 +41,35 @@ async def it() -> AsyncIterator[Tasks]:
         api = Api(http, sc.url, FastAPI())
         await api.ask_raw("POST", "/v1/processes", MODEL, XML)
         yield Tasks(api, sc)
+
+
+async def test_a_person_s_list_is_asked_for_with_all_groups_at_once(it: Tasks) -> None:
+    task = await it.open()
+    for query, is_listed in (
+        ("for_user=ann&group=none&group=sales", True),
+        ("group=none&group=sales", True),
+        ("for_user=ann&group=none", False),
+        ("business_key=order-42", True),
+        ("business_key=order-43", False),
+    ):
+        listed = (await it.api.get(f"/v1/tasks?{query}")).json
+        assert [f"/v1/tasks/{one['task_key']}" for one in listed["tasks"]] == is_listed * [task], query
+        assert listed["next"] is None
+    assert (await it.api.get(task)).json["business_key"] == "order-42"
+    await it.api.post(f"{task}/claim", {"assignee": "ann"})
+    (own,) = (await it.api.get("/v1/tasks?for_user=ann")).json["tasks"]
+    assert (own["assignee"], own["business_key"]) == ("ann", "order-42")
+    refused = await it.api.get("/v1/tasks?for_user=ann&assignee=bob")
+    refused.assert_problem("refused", 422, "assignee 'bob' and for_user exclude each other; give one of the two")
+    assert (await it.api.get("/v1/tasks?" + 101 * "group=g&")).status == 422
+
+
+async def test_a_page_that_ends_early_has_a_next(it: Tasks, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "STEP_ROWS", 1)
+    monkeypatch.setattr(routes, "SEARCH_S", 0.0)
+    first, _ = await it.open(), await it.open()
+    page = (await it.api.get("/v1/tasks?user=nobody")).json
+    assert (page["tasks"], f"/v1/tasks/{page['next']}") == ([], first)
 
 
 async def test_a_claim_that_names_nobody_takes_the_task_from_nobody(it: Tasks) -> None:

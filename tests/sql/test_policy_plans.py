@@ -42,8 +42,9 @@ FILLED = (
         select i, {TENANT}, 'k' || i % 1000 from generate_series(1, 10000) i""",
     """insert into shardclock.instance_steps (instance_key, version, holder, signals, passes)
         select i, 1, 1, '[]', '[]' from generate_series(1, 10000) i""",
-    f"""insert into shardclock.tasks (task_key, instance_key, token, tenant_id, process_id, node_id, name)
-        select i, i, 1, {TENANT}, 'p', 'n', 't' from generate_series(1, 10000) i""",
+    f"""insert into shardclock.tasks (task_key, instance_key, token, tenant_id, process_id, node_id, name, assignee)
+        select i, i, 1, {TENANT}, 'p', 'n', 't', case when i % 100 = 0 then 'user-' || i % 1000 end
+        from generate_series(1, 10000) i""",
     """insert into shardclock.task_acts (task_key, instance_key, act, who)
         select i * case act when 'CREATED' then 1 else 2 end, i, act, 'w'
         from generate_series(1, 10000) i cross join unnest(array['CREATED', 'COMPLETED']) act""",
@@ -55,10 +56,13 @@ FILLED = (
 SEARCH: dict[str, Any] = dict.fromkeys(
     ("name", "name_prefix", "due_from", "due_before", "process_instance_key", "page", "target")
 ) | {"state": "PENDING", "tenant_id": BIG, "page_size": PAGE}
-TASKS: dict[str, Any] = dict.fromkeys(
-    ("assignee", "candidate_group", "candidate_user", "process_id", "instance_key")
-) | {
-    "tenant_id": BIG, "unassigned": False, "after": 0, "page_size": PAGE,
+STEP = 500
+OF_TASKS: dict[str, Any] = dict.fromkeys(("candidate_groups", "candidate_user", "process_id")) | {
+    "tenant_id": BIG, "after": 0, "page_size": PAGE,
+}  # fmt: skip
+TASKS = OF_TASKS | {"for_user": None, "unassigned": False, "rows_max": STEP}
+TASKS_OF: dict[str, Any] = OF_TASKS | dict.fromkeys(("instance_key", "business_key", "assignee", "for_user")) | {
+    "unassigned": False,
 }  # fmt: skip
 NAMED: dict[str, Any] = dict.fromkeys(("process_id", "state", "before")) | {
     "business_key": "k2", "tenant_id": BIG, "page_size": PAGE,
@@ -89,6 +93,10 @@ ASKED: dict[str, tuple[str, dict[str, Any], int]] = {
     "page_of_the_log": ("end_of_page", {"after": 0, "page_size": PAGE}, PAGE),
     "deliveries": ("find_deliveries", DELIVERIES, PAGE),
     "tasks": ("find_tasks", TASKS, 2 * PAGE),
+    "no_tasks_for_a_user": ("find_tasks", TASKS | {"for_user": "nobody"}, 2 * STEP),
+    "tasks_of_an_assignee": ("find_tasks_of_assignee", OF_TASKS | {"assignee": "user-100"}, 2 * 10),
+    "tasks_of_an_instance": ("find_tasks_of_instances", TASKS_OF | {"instance_key": 1_000}, 2),
+    "tasks_of_a_business_key": ("find_tasks_of_instances", TASKS_OF | {"business_key": "k2"}, 3 * 10),
     "task": ("find_task", {"task_key": 1_000, "tenant_id": BIG, "acts_max": PAGE}, 8),
     "ended_task": ("find_task", {"task_key": 20_000, "tenant_id": BIG, "acts_max": PAGE}, 8),
     "instances_of_a_business_key": ("find_instances_by_business_key", NAMED, 2 * 10),

@@ -131,6 +131,7 @@ class Task(Answer):
     created_at: datetime
     due_date: datetime | None
     form_key: str | None
+    business_key: str | None
 
 
 class TaskAct(Answer):
@@ -161,6 +162,7 @@ class WholeTask(Answer):
     created_at: datetime
     due_date: datetime | None
     form_key: str | None
+    business_key: str | None
     variables: Mapping[str, Any] | None
     acts: tuple[TaskAct, ...]
 

@@ -1,6 +1,6 @@
 """Write what is asked of a gateway: path, query and body. Nothing here sends it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypedDict
 from urllib.parse import quote
@@ -18,6 +18,8 @@ NDJSON = "application/x-ndjson"
 XML = "application/xml"
 PAGE = 500  # of a list that is read to its end
 DOTS = {".": "%2E", "..": "%2E%2E"}  # else they would lead elsewhere
+
+Query = Mapping[str, str | int | Sequence[str]]
 
 
 class Chosen(TypedDict, total=False):
@@ -47,7 +49,7 @@ class Asked:
 
     method: str
     path: str
-    query: Mapping[str, str | int] = field(default_factory=dict)
+    query: Query = field(default_factory=dict)
     body: bytes | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     is_repeatable: bool = True  # however often it is sent, it has its effect once
@@ -128,8 +130,8 @@ def body_of(fields: Mapping[str, object]) -> bytes:
     return json_of(fields).encode()
 
 
-def query_of(**query: object) -> dict[str, str | int]:
-    """Write a query; a value that is None is left out."""
+def query_of(**query: object) -> dict[str, str | int | Sequence[str]]:
+    """Write a query; a value that is None is left out, and each of several is given."""
     return {name: to_jsonable_python(value) for name, value in query.items() if value is not None}
 
 

@@ -1,6 +1,6 @@
 """Do what instances wait for through a gateway: tasks of persons, and service tasks that a program takes."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from shardclock.api.fields import Length
@@ -27,25 +27,32 @@ class AsyncTasks:
         self,
         *,
         assignee: str | None = None,
+        for_user: str | None = None,
         unassigned: bool = False,
-        group: str | None = None,
+        group: str | Sequence[str] | None = None,
         user: str | None = None,
         process_id: str | None = None,
         instance_key: int | None = None,
+        business_key: str | None = None,
     ) -> AsyncIterator[Task]:
         """Find open tasks of persons, the oldest first; `unassigned` are those that nobody has.
 
-        shape:   all of them, read page by page; `group` and `user` are candidates
-        errors:  Refused  an assignee is given, and `unassigned`
+        `for_user` are those that a person has, and those that nobody has and that the person may take, as a candidate
+        user or in one of the groups, which are the person's then.
+
+        shape:   all of them, read page by page; `user` is a candidate, and so is each `group`: one of several is enough
+        errors:  Refused  an assignee is given, and `unassigned` or `for_user`
         """
         after: int | None = None
         chosen = {
             "assignee": assignee,
+            "for_user": for_user,
             "unassigned": unassigned or None,
             "group": group,
             "user": user,
             "process_id": process_id,
             "instance_key": instance_key,
+            "business_key": business_key,
         }
         while True:
             page = await self._sender.ask(TasksPage, ask.read(TASKS, **chosen, limit=ask.PAGE, after=after))

@@ -1,0 +1,56 @@
+-- Finds the open tasks of an instance, or of the instances of a business key, the oldest first.
+--
+-- in:    :instance_key bigint or null, :business_key text or null: one of the two at least; else as of find_tasks and
+--        find_tasks_of_assignee: :tenant_id text or null (null: of all), :after bigint, :assignee text or null,
+--        :unassigned boolean, :candidate_user text or null, :process_id text or null, :for_user text or null,
+--        :candidate_groups text[] or null, :page_size integer
+-- out:   task_key bigint, tenant_id text, instance_key bigint, process_id text, node_id text, name text, assignee text,
+--        candidate_groups text[], candidate_users text[], created_at timestamptz, due_date timestamptz, form_key text,
+--        business_key text, as they tell them
+-- locks: nothing
+-- index: business_keys_by_key, all of the key; tasks_by_token, all of each instance; business_keys_pkey: probes
+select
+    t.task_key, t.tenant_id, t.instance_key, t.process_id, t.node_id, t.name, t.assignee, t.candidate_groups,
+    t.candidate_users, t.created_at, t.due_date, t.form_key,
+    (select b.business_key from shardclock.business_keys b where b.instance_key = t.instance_key) as business_key
+from (
+    select :instance_key::bigint as instance_key
+    where :instance_key is not null
+        and (
+            :business_key::text is null
+            or exists (
+                select
+                from shardclock.business_keys b
+                where b.instance_key = :instance_key and b.business_key = :business_key
+            )
+        )
+    union all
+    select b.instance_key
+    from shardclock.business_keys b
+    where :instance_key is null and b.business_key = :business_key
+        and (:tenant_id::text is null or b.tenant_id = :tenant_id)
+) i
+-- A limit, not a join: whatever the planner believes, it can only probe (docs/decisions/0005-queue-plans.md).
+cross join lateral (
+    select
+        t.task_key, t.tenant_id, t.instance_key, t.process_id, t.node_id, t.name, t.assignee, t.candidate_groups,
+        t.candidate_users, t.created_at, t.due_date, t.form_key, t.completed_at
+    from shardclock.tasks t
+    where t.instance_key = i.instance_key
+    limit 1000000
+) t
+where t.completed_at is null
+    and (:tenant_id is null or t.tenant_id = :tenant_id)
+    and t.task_key > :after::bigint
+    and (:assignee::text is null or t.assignee = :assignee)
+    and (not :unassigned::boolean or t.assignee is null)
+    and (:candidate_user::text is null or :candidate_user = any (t.candidate_users))
+    and (:process_id::text is null or t.process_id = :process_id)
+    and case
+        when :for_user::text is null
+            then :candidate_groups::text[] is null or t.candidate_groups && :candidate_groups
+        when t.assignee is not null then t.assignee = :for_user
+        else :for_user = any (t.candidate_users) or t.candidate_groups && :candidate_groups
+    end
+order by t.task_key
+limit :page_size::integer

@@ -1,0 +1,160 @@
+"""Prove that a person's tasks are found among many of others, each once, and that a search reads as few as it may."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sql.processes import tasks
+from sql.processes.tasks import FoundTask, TaskFilter, search_tasks
+from sql.session import CLIENT_PLANS, Session
+from sql.statements import statement
+from tests.support.factories import BOUND_S, query
+from tests.support.sql_client import session
+from timers.refusal import Refusal
+
+OTHERS = 10_000
+STEP = 500
+PAGE = 20
+# All of them are others', but for one that ann has, one that nobody has and she may take, and one of a group. Nobody
+# has analyzed the table.
+FILL = """
+    insert into shardclock.tasks (
+        task_key, instance_key, token, tenant_id, process_id, node_id, name, assignee, candidate_groups, candidate_users
+    )
+    select
+        i, i, 1, 'default', 'p', 'u', 'u',
+        case when i = 7000 then 'ann' when i <= 5000 then 'bob' end,
+        case when i = 9500 then array['rare'] else array['sales', 'all'] end,
+        case when i in (8000, 4000) then array['ann', 'eve'] else array['eve'] end
+    from generate_series(1, $1::integer) i
+"""
+READ = """
+    select sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::integer
+    from pg_stat_xact_user_tables
+    where schemaname = 'shardclock' and relname = 'tasks'
+"""
+NOTHING: dict[str, Any] = dict.fromkeys(("tenant_id", "candidate_groups", "candidate_user", "process_id"))
+
+
+@pytest.fixture
+async def crowded(dsn: str) -> str:
+    """Name a database with many tasks of others."""
+    await query(dsn, FILL, OTHERS)
+    return dsn
+
+
+async def rows_read(dsn: str, name: str, **values: Any) -> int:
+    """Tell how many tasks a statement reads as a client sends it."""
+    given = {"unassigned": False, "after": 0, "page_size": PAGE, "rows_max": STEP} | NOTHING | values
+    chosen = {parameter: given.get(parameter) for parameter in statement(name).parameters}
+    client = Session(dsn, application="test", timeout_s=BOUND_S, plans=CLIENT_PLANS)
+    async with client, client.connection() as connection, connection.transaction():
+        await connection.fetch(*statement(name).with_values(chosen))
+        read: int = await connection.fetchval(READ)
+    return read
+
+
+async def keys(client: Session, **wanted: Any) -> list[int]:
+    return [task.task_key for task in await tasks.find_tasks(client, TaskFilter(**wanted))]
+
+
+async def pages_of(client: Session, wanted: TaskFilter, *, size: int) -> list[list[FoundTask]]:
+    """Read page after page, each in as little time as possible."""
+    page = await search_tasks(client, wanted, page_size=size, within_s=0.0)
+    pages = [page.tasks]
+    while page.next is not None:
+        page = await search_tasks(client, wanted, after=page.next, page_size=size, within_s=0.0)
+        pages.append(page.tasks)
+    return pages
+
+
+@pytest.mark.parametrize("tenant", [None, "default"])
+async def test_what_a_person_has_is_found_by_reading_that_alone(crowded: str, tenant: str | None) -> None:
+    assert await rows_read(crowded, "find_tasks_of_assignee", assignee="ann", tenant_id=tenant) == 1
+    assert await rows_read(crowded, "find_tasks_of_instances", instance_key=7_000, tenant_id=tenant) == 1
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"for_user": "ann"},
+        {"for_user": "ann", "candidate_groups": ["rare"]},
+        {"candidate_groups": ["rare"]},
+        {"candidate_user": "ann"},
+        {"unassigned": True},
+    ],
+    ids="_".join,
+)
+async def test_a_step_reads_no_more_than_it_may(crowded: str, asked: dict[str, Any]) -> None:
+    assert await rows_read(crowded, "find_tasks", **asked) <= 2 * STEP, "its rows, and where they end"
+
+
+async def test_a_page_that_is_full_at_once_reads_what_it_shows(crowded: str) -> None:
+    assert await rows_read(crowded, "find_tasks", candidate_groups=["sales"]) <= PAGE
+
+
+async def test_what_a_person_has_or_may_take_is_one_list(crowded: str) -> None:
+    async with session(crowded) as client:
+        assert await keys(client, for_user="ann") == [7_000, 8_000], "another has the one that she could take"
+        assert await keys(client, for_user="ann", candidate_groups=["rare", "none"]) == [7_000, 8_000, 9_500]
+        assert await keys(client, for_user="ann", candidate_groups=["rare"], unassigned=True) == [8_000, 9_500]
+        assert await keys(client, for_user="ann", instance_key=8_000) == [8_000]
+        assert await keys(client, for_user="nobody") == []
+        assert await keys(client, candidate_groups=["rare", "none"]) == [9_500]
+        assert await keys(client, assignee="ann", candidate_groups=["rare"]) == []
+        assert await keys(client, assignee="ann", tenant_id="default") == [7_000]
+        assert await keys(client, assignee="ann", tenant_id="other") == []
+
+
+@pytest.mark.parametrize("size", [1, 2, 100])
+async def test_pages_that_end_early_lead_to_all_that_there_is(
+    crowded: str, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks, "STEP_ROWS", STEP)
+    wanted = TaskFilter(tenant_id="default", for_user="ann", candidate_groups=("rare",))
+    async with session(crowded) as client:
+        pages = await pages_of(client, wanted, size=size)
+        whole = await search_tasks(client, wanted)
+
+    assert [task.task_key for page in pages for task in page] == [7_000, 8_000, 9_500]
+    assert [] in pages, "a page may be empty and yet not the last one"
+    assert max(map(len, pages)) <= size
+    assert [task.task_key for task in whole.tasks] == [7_000, 8_000, 9_500], "where no time is given one page has all"
+    assert whole.next is None
+
+
+async def test_pages_that_are_full_lead_to_all_that_there_is(crowded: str) -> None:
+    async with session(crowded) as client:
+        pages = await pages_of(client, TaskFilter(candidate_groups=("sales",)), size=1_000)
+    assert [task.task_key for page in pages for task in page] == [key for key in range(1, OTHERS + 1) if key != 9_500]
+
+
+async def test_tasks_are_told_and_found_with_the_business_key_of_their_instance(crowded: str) -> None:
+    await query(
+        crowded,
+        "insert into shardclock.business_keys (instance_key, tenant_id, business_key)"
+        " values (10, 'default', 'order-42'), (20, 'default', 'order-42'), (30, 'default', 'order-43')",
+    )
+    async with session(crowded) as client:
+        found = await tasks.find_tasks(client, TaskFilter(business_key="order-42"))
+        assert [(task.task_key, task.business_key) for task in found] == [(10, "order-42"), (20, "order-42")]
+        first = (await tasks.find_tasks(client, page_size=30))[9]
+        assert first.business_key == "order-42"
+        whole = await tasks.find_task(client, 30)
+        assert whole is not None
+        assert whole.business_key == "order-43"
+        assert await keys(client, business_key="order-42", instance_key=10) == [10]
+        assert await keys(client, business_key="order-42", instance_key=30) == []
+        assert await keys(client, business_key="order-42", assignee="bob", tenant_id="default") == [10, 20]
+        assert await keys(client, business_key="order-42", tenant_id="other") == []
+        page = await search_tasks(client, TaskFilter(business_key="order-42"), page_size=1)
+        assert (page.tasks[0].task_key, page.next) == (10, 10)
+    assert await rows_read(crowded, "find_tasks_of_instances", business_key="order-42") == 2
+
+
+@pytest.mark.parametrize("other", [{"unassigned": True}, {"for_user": "bob"}], ids=lambda other: next(iter(other)))
+def test_who_has_a_task_excludes_other_persons(other: dict[str, Any]) -> None:
+    with pytest.raises(Refusal, match=f"assignee 'ann' and {next(iter(other))} exclude each other"):
+        TaskFilter(assignee="ann", **other)
