@@ -7,13 +7,14 @@ from typing import Annotated
 import typer
 
 from cli.changed import print_changed
+from cli.delivery_words import fields_of_delivery
 from cli.lists import tell_more, tell_none
 from cli.options import Reason
-from cli.output import DONE, NOT_DONE, Json, cell, hex_of, print_json, print_records, print_table, tell
+from cli.output import DONE, NOT_DONE, Json, cell, print_json, print_records, print_table, tell
 from cli.session import with_session
 from service import deliveries as use_cases
 from service.deliveries import AT_ONCE_MAX, LISTED_MAX, Answer, ShownDelivery
-from sql.deliveries.find import DeliveryFilter, DeliveryState, FoundDelivery
+from sql.deliveries.find import DeliveryFilter, FoundDelivery
 from sql.session import Session
 from timers.model import BIGINT_MAX
 from timers.refusal import Refusal
@@ -140,17 +141,12 @@ def _way_out(answer: Answer) -> str:
 
 def _print_shown(found: ShownDelivery) -> None:
     if found.delivery is not None:
-        print_table("", ["field", "value"], _fields(found.delivery))
+        print_table("", ["field", "value"], fields_of_delivery(found.delivery, without="failures"))
         failures = json.loads(found.delivery.failures or "[]")
         if failures:
             rows = [(it["attempt"], it["at"], it["worker"], it["reason"]) for it in failures]
             print_table("\nfailed attempts", ["attempt", "at", "worker", "reason"], rows)
     print_records(found.records)
-
-
-def _fields(delivery: DeliveryState) -> list[tuple[str, object]]:
-    values = {name: getattr(delivery, name) for name in DeliveryState.__slots__} | {"holder": hex_of(delivery.holder)}
-    return [(name, value) for name, value in values.items() if value is not None and name != "failures"]
 
 
 def _row(it: FoundDelivery) -> tuple[object, ...]:

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 import typer
 from rich.table import Column
 
+from cli.delivery_words import fields_of_delivery
 from cli.lists import tell_more
 from cli.options import (
     DEFAULT_TENANT,
@@ -29,7 +30,7 @@ from cli.session import with_session
 from service.filters import moment_of
 from service.single_change import UnknownTimer
 from sql.clients.history import TimerState, find_timer, find_timers, records_of
-from sql.deliveries.find import DeliveryState, find_delivery
+from sql.deliveries.find import find_delivery
 from sql.session import Session
 from timers.moment import canonical_moment
 from timers.preview import preview as foresee
@@ -102,7 +103,7 @@ def show(timer_key: Key = None, name: Name = None, tenant: Tenant = DEFAULT_TENA
         else:
             print_table("", ["field", "value"], _fields(timer))
             if delivery is not None:
-                print_table("delivery", ["field", "value"], _fields_of_delivery(delivery))
+                print_table("delivery", ["field", "value"], fields_of_delivery(delivery, without="timer_key"))
             print_records(records)
         return DONE
 
@@ -145,11 +146,6 @@ def _spaced(moment: str) -> str:
 def _row(timer: TimerState, clock: ZoneInfo | None) -> tuple[object, ...]:
     due, ended = on_clock(timer.due_date, clock), on_clock(timer.ended_at, clock)
     return timer.timer_key, timer.state, due, ended, timer.tenant_id, timer.target, timer.name, timer.schedule
-
-
-def _fields_of_delivery(delivery: DeliveryState) -> list[tuple[str, object]]:
-    values = {name: getattr(delivery, name) for name in DeliveryState.__slots__} | {"holder": hex_of(delivery.holder)}
-    return [(name, value) for name, value in values.items() if value is not None and name != "timer_key"]
 
 
 def _fields(timer: TimerState) -> list[tuple[str, object]]:

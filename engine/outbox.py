@@ -186,9 +186,10 @@ class Outbox:
                 payload = dict(effect.headers) | dict(effect.variables)
                 # As in Camunda 8, a task without retries has its first attempt.
                 attempts = None if effect.retries is None else max(1, effect.retries)
-                writes.service_tasks.append(
-                    row | {"target": effect.task_type, "attempts_max": attempts, "payload": payload}
-                )
+                task = {"target": effect.task_type, "attempts_max": attempts, "payload": payload}
+                if effect.headers:
+                    task["headers"] = dict(effect.headers)
+                writes.service_tasks.append(row | task)
             case TaskOpened():
                 writes.tasks.append(row | self._task(effect))
             case ChildOpened(_, _, process_id, variables, depth, catches):

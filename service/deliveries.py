@@ -33,6 +33,13 @@ LEFT: Mapping[str, str] = {
 }
 
 
+def in_hand_of(delivery: DeliveryState) -> str:
+    """Name who has a delivery in hand."""
+    if delivery.holder is not None:
+        return f"worker {delivery.holder:016x}"
+    return "a program" if delivery.worker is None else f"program {delivery.worker}"
+
+
 class DeliveryConflict(StatementRefused):
     """A job or an instance waits for a delivery, so it can't be cancelled; the message says what to do instead."""
 

@@ -1,5 +1,6 @@
 """What became of the delivery to a timer's target, after the timer has fired."""
 
+from service.deliveries import in_hand_of
 from service.story import Story, by_whom, detail_of, shown
 from service.words import counted
 from sql.log.records import LogRecord
@@ -43,7 +44,7 @@ def _under_way(story: Story, fired: LogRecord) -> str:
     if delivery.state == "DEAD":
         return f"{ENDS_OF_DELIVERY['DEAD']} {fired.target}{failed}: {delivery.reason}"
     if delivery.state == "IN_HAND":
-        return f"worker {delivery.holder:016x} has its delivery to {fired.target} in hand"
+        return f"{in_hand_of(delivery)} has its delivery to {fired.target} in hand"
     at = f", the next attempt is due at {shown(delivery.next_attempt_at)}" if delivery.next_attempt_at else ""
     return f"its delivery to {fired.target} waits{failed}{at}"
 

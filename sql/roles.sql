@@ -215,7 +215,8 @@ grant execute on function
 to shardclock_scheduler;
 grant execute on function
     shardclock.check_variables, shardclock.open_starts, shardclock.close_starts, shardclock.tenant_of_instance,
-    shardclock.signal_instance, shardclock.cancel_start, shardclock.end_service_task, shardclock.end_of_task
+    shardclock.signal_instance, shardclock.cancel_start, shardclock.end_service_task, shardclock.end_of_task,
+    shardclock.lost_service_task, shardclock.attempts_left
 to shardclock_scheduler;
 -- Engines, which have the shards' role, advance instances.
 grant insert, update, delete on

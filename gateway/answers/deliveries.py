@@ -22,6 +22,12 @@ class DeliveryAnswer(Answer):
     state: str = Field(examples=["WAITING"])
     failed_attempts: int = Field(examples=[1])
     next_attempt_at: datetime = MOMENT
+    worker: str | None = Field(
+        examples=[None], description="what a program calls itself that has this service task in hand"
+    )
+    claimed_until: datetime | None = Field(
+        examples=[None], description="how long it is in hand, unless that is renewed"
+    )
     last_error: str | None = Field(examples=["it answered 503"])
 
     @classmethod

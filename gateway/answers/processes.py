@@ -129,7 +129,8 @@ class WholeInstanceAnswer(InstanceAnswer):
     )
     service_tasks: list[dict[str, Any]] = Field(
         examples=[[{"task_key": 31010, "token": 4, "node_id": "pack", "type": "order.pack", "failed_attempts": 0}]],
-        description="that wait for a handler or a program, or are in its hands",
+        description="that wait for a handler or a program, or are in its hands; `worker` is what a program calls itself"
+        " that has one, and `claimed_until` how long it is in hand",
     )
     tasks: list[dict[str, Any]] = Field(
         examples=[
@@ -293,7 +294,17 @@ class ServiceTaskAnswer(Answer):
     token: int = Field(examples=[4])
     node_id: str = Field(examples=["pack"])
     failed_attempts: int = Field(examples=[0])
-    variables: dict[str, Any] = Field(examples=[{"order": 42}], description="with the task's headers")
+    variables: dict[str, Any] = Field(
+        examples=[{"order": 42, "box": "large"}],
+        description="those that the task sees, and its headers among them; of one name the variable",
+    )
+    type: str = Field(examples=["order.pack"])
+    process_id: str | None = PROCESS
+    version: int | None = VERSION
+    business_key: str | None = Field(examples=["order-42"], description="as the instance's start gave it")
+    headers: dict[str, str] = Field(examples=[{"box": "large"}], description="the model's, apart")
+    attempts_left: int = Field(examples=[3], description="of the model's `retries`, or of three, with this one")
+    claimed_until: datetime = Field(examples=["2027-01-31T08:15:00Z"], description="when the lease runs out")
 
     @classmethod
     def of(cls, task: TakenTask) -> Self:
@@ -311,4 +322,8 @@ class TaskStateAnswer(Answer):
     """What a task is now."""
 
     task_key: int = Field(examples=[31009])
-    state: str = Field(examples=["COMPLETED"])
+    state: str = Field(
+        examples=["COMPLETED"],
+        description="ASSIGNED or COMPLETED; of a service task EXTENDED, COMPLETED, RETRIED (it failed, and there is"
+        " another attempt), DEAD (its instance has an incident) or DISCARDED (it ended with an error of BPMN)",
+    )

@@ -34,7 +34,6 @@ OWN: Mapping[str, Mapping[str, Any]] = {
     "claim_task": {"state": "ASSIGNED"},
     "unclaim_task": {"state": "CREATED"},
     "extend_service_task": {"state": "EXTENDED"},
-    "complete_service_task": {"state": "DELIVERED"},
     "fail_service_task": {"state": "RETRIED"},
     "throw_service_task_error": {"state": "DISCARDED"},
 }

@@ -1,5 +1,6 @@
 """What instances wait for others to do: user tasks for people, service tasks for programs that take them."""
 
+from collections.abc import Mapping
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -40,7 +41,6 @@ from sql.processes.tasks import complete_task as complete
 from sql.session import Session
 from timers.model import BIGINT_MAX, INTEGER_MAX
 
-NOT_YOURS = "is not yours: it has ended, its lease has run out, or it never was"  # of one that a program takes
 GROUPS_MAX = 100  # that one person may be in
 SEARCH_S = 0.5  # for one page of tasks that no index leads to
 
@@ -106,6 +106,13 @@ class ActivateRequest(BaseModel):
     type: str = Field(max_length=200, examples=["order.pack"])
     most: int = Field(10, ge=1, le=LISTED_MAX)
     lease: str = Field("PT1M", description="an ISO 8601 duration, a second to a day")
+    worker: str | None = Field(
+        None,
+        min_length=1,
+        max_length=100,
+        description="what the program calls itself, for operators who ask who has a task",
+        examples=["packer-3"],
+    )
 
 
 class ExtendRequest(BaseModel):
@@ -134,7 +141,8 @@ class FailRequest(BaseModel):
         None,
         ge=0,
         le=1_000,
-        description="further attempts; 0: none, and its instance has an incident; null: what the model has left",
+        description="further attempts, until it is said again; 0: none, and its instance has an incident; null: as many"
+        " as are left of the model's `retries`, or of three attempts if it has none",
     )
     retry_after: str = Field("PT0S", description="when the next may be made, an ISO 8601 duration")
 
@@ -248,7 +256,14 @@ async def activate_service_tasks(
     lease_s = seconds_of("lease", asked.lease)
 
     async def do(session: Session) -> ServiceTasksAnswer:
-        found = await activate(session, asked.type, most=asked.most, lease_s=lease_s, tenant_id=caller.tenant_id)
+        found = await activate(
+            session,
+            asked.type,
+            most=asked.most,
+            lease_s=lease_s,
+            tenant_id=caller.tenant_id,
+            worker=asked.worker,
+        )
         return ServiceTasksAnswer(tasks=[ServiceTaskAnswer.of(it) for it in found])
 
     nothing = NothingDone(ServiceTasksAnswer(tasks=[]).model_dump())
@@ -357,14 +372,12 @@ async def _of_person(session: Session, caller: Caller, task_key: int, outcome: s
         assignee = await use_cases.whose(session, task_key, tenant_id=caller.tenant_id)
         sentence = f"{use_cases.taken_sentence(task_key, assignee)}; let that person give it back"
         raise Problem(CONFLICT, sentence, state=outcome, assignee=assignee)
-    if outcome in use_cases.LEFT:
+    return _of_task(task_key, outcome, use_cases.LEFT)
+
+
+def _of_task(task_key: int, outcome: str, why_not: Mapping[str, str] = use_cases.NOT_YOURS) -> TaskStateAnswer:
+    """Answer what a task is now, or with a problem why it stays as it is; by default, a program's."""
+    if outcome in why_not:
         kind = NOT_FOUND if outcome == use_cases.NOT_FOUND else CONFLICT
-        raise Problem(kind, use_cases.LEFT[outcome].format(key=task_key), state=outcome)
-    return TaskStateAnswer(task_key=task_key, state=outcome)
-
-
-def _of_task(task_key: int, outcome: str) -> TaskStateAnswer:
-    """Answer what a program's task is now."""
-    if outcome == use_cases.NOT_FOUND:
-        raise Problem(NOT_FOUND, f"task {task_key} {NOT_YOURS}")
+        raise Problem(kind, why_not[outcome].format(key=task_key), state=outcome)
     return TaskStateAnswer(task_key=task_key, state=outcome)

@@ -12,7 +12,10 @@ LAST_ERROR_CHARS = 1_000  # as in find_deliveries.sql
 
 @dataclass(frozen=True, slots=True)
 class DeliveryState:
-    """One delivery that is on its way (WAITING, IN_HAND) or was given up (DEAD)."""
+    """One delivery that is on its way (WAITING, IN_HAND) or was given up (DEAD).
+
+    shape:   `holder` is the worker that has it in hand; None if a program has it, which calls itself `worker`
+    """
 
     timer_key: int
     target: str
@@ -22,6 +25,8 @@ class DeliveryState:
     failed_attempts: int
     next_attempt_at: datetime | None
     holder: int | None
+    worker: str | None
+    claimed_until: datetime | None
     reason: str | None
     failures: str | None
 
@@ -34,7 +39,7 @@ class DeliveryState:
 
 @dataclass(frozen=True, slots=True)
 class FoundDelivery:
-    """One delivery that is on its way; `holder` is the worker that has it in hand."""
+    """One delivery that is on its way; who has it in hand is told as of a `DeliveryState`."""
 
     timer_key: int
     target: str
@@ -44,6 +49,8 @@ class FoundDelivery:
     failed_attempts: int
     next_attempt_at: datetime
     holder: int | None
+    worker: str | None
+    claimed_until: datetime | None
     last_error: str | None
 
     @property

@@ -2,21 +2,26 @@
 --
 -- in:    :timer_key bigint
 -- out:   one row or none: timer_key bigint, target text, tenant_id text, name text, state text (WAITING, IN_HAND or DEAD),
---        failed_attempts integer, next_attempt_at timestamptz or null, holder bigint or null (who has it in hand), reason text or null (why it
---        was given up), failures text or null (JSON: the last failed attempts)
+--        failed_attempts integer, next_attempt_at timestamptz or null; of one that is IN_HAND: holder bigint or null (the
+--        worker that has it; null: a program has this service task), worker text or null (what that program calls
+--        itself), claimed_until timestamptz or null; reason text or null (why it was given up), failures text or null
+--        (JSON: the last failed attempts)
 -- locks: nothing
 -- index: deliveries_pkey, dead_letters_pkey
 select
     d.timer_key, d.target, d.tenant_id, d.name,
     case when d.claimed_until > now() then 'IN_HAND' else 'WAITING' end as state,
     d.failed_attempts, d.next_attempt_at,
-    case when d.claimed_until > now() then d.claimed_by end as holder,
+    case when d.claimed_until > now() and d.claimed_by <> 0 then d.claimed_by end as holder,
+    case when d.claimed_until > now() and d.claimed_by = 0 then d.worker end as worker,
+    case when d.claimed_until > now() then d.claimed_until end as claimed_until,
     null::text as reason, d.failures::text as failures
 from shardclock.deliveries d
 where d.timer_key = :timer_key
 union all
 select
-    l.timer_key, l.target, l.tenant_id, l.name, 'DEAD', l.failed_attempts, null, null, l.reason, l.failures::text
+    l.timer_key, l.target, l.tenant_id, l.name, 'DEAD', l.failed_attempts, null, null, null, null, l.reason,
+    l.failures::text
 from shardclock.dead_letters l
 where l.timer_key = :timer_key
 limit 1

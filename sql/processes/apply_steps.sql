@@ -9,7 +9,8 @@
 --        parent_token, state, outcome, error_code, result, signals, passes},
 --        :timers jsonb {instance_key, token, node_id, tenant_id, timer_type, due_date, schedule, zone,
 --        name},
---        :service_tasks jsonb {instance_key, token, node_id, tenant_id, target, payload, attempts_max},
+--        :service_tasks jsonb {instance_key, token, node_id, tenant_id, target, payload, headers,
+--        attempts_max},
 --        :tasks jsonb {instance_key, token, node_id, tenant_id, process_id, name, assignee, candidate_groups,
 --        candidate_users, due_date, form_key},
 --        :subscriptions jsonb {instance_key, token, node_id, tenant_id, process_id, kind, name, correlation, is_once},
@@ -156,22 +157,6 @@ timers_gone as (
     )
     returning t.*
 ),
-recorded as (
-    insert into shardclock.command_log (
-        timer_key, process_instance_key, element_instance_key, due_date, created_at, occurrence, holder, intent,
-        tenant_id, timer_type, target, target_element_id, name, schedule, payload, detail
-    )
-    select
-        t.timer_key, t.process_instance_key, t.element_instance_key, coalesce(t.paused_due_date, t.due_date), t.created_at, t.occurrence, :holder,
-        'CANCELED', t.tenant_id, t.timer_type, t.target, t.target_element_id, t.name, t.schedule, t.payload,
-        '{"reason": "its token waits no more"}'::jsonb
-    from timers_gone t
-    union all
-    select
-        s.timer_key, s.process_instance_key, s.element_instance_key, s.due_date, s.created_at, s.occurrence, :holder,
-        'STALE', s.tenant_id, s.timer_type, s.target, s.target_element_id, s.name, s.schedule, s.payload, null
-    from spent s
-),
 service_tasks_gone as (
     delete from shardclock.deliveries d
     where d.timer_key = any (
@@ -189,7 +174,30 @@ service_tasks_gone as (
             ) d
         )
     )
-    returning d.timer_key
+    returning d.*
+),
+recorded as (
+    insert into shardclock.command_log (
+        timer_key, process_instance_key, element_instance_key, due_date, created_at, occurrence, holder, intent,
+        tenant_id, timer_type, target, target_element_id, name, schedule, payload, detail
+    )
+    select
+        t.timer_key, t.process_instance_key, t.element_instance_key, coalesce(t.paused_due_date, t.due_date), t.created_at, t.occurrence, :holder,
+        'CANCELED', t.tenant_id, t.timer_type, t.target, t.target_element_id, t.name, t.schedule, t.payload,
+        '{"reason": "its token waits no more"}'::jsonb
+    from timers_gone t
+    union all
+    select
+        s.timer_key, s.process_instance_key, s.element_instance_key, s.due_date, s.created_at, s.occurrence, :holder,
+        'STALE', s.tenant_id, s.timer_type, s.target, s.target_element_id, s.name, s.schedule, s.payload, null
+    from spent s
+    union all
+    -- As each delivery that ends. Whoever does the task is told by it that nobody waits for an answer.
+    select
+        g.timer_key, g.process_instance_key, g.element_instance_key, g.due_date, g.created_at, g.occurrence, :holder,
+        'DISCARDED', g.tenant_id, g.timer_type, g.target, g.target_element_id, g.name, g.schedule, null,
+        '{"reason": "its token waits no more"}'::jsonb
+    from service_tasks_gone g
 ),
 tasks_gone as (
     -- Here and below, arrays and limits, not joins: whatever the planner believes about the tables' sizes, it can only
@@ -408,23 +416,25 @@ queued as (
     -- What is due for somebody: service tasks for workers, and signals for engines.
     insert into shardclock.deliveries (
         timer_key, process_instance_key, element_instance_key, next_attempt_at, due_date, created_at, occurrence, slot,
-        tenant_id, timer_type, target, target_element_id, name, payload, attempts_max
+        tenant_id, timer_type, target, target_element_id, name, payload, attempts_max, headers
     )
     select
         q.key, q.to_key, q.token, now() + q.delay, now(), now(), 1, coalesce(q.to_key, q.key) % 840, q.tenant_id, q.timer_type,
-        q.target, q.node_id, q.name, q.signal, q.attempts_max
+        q.target, q.node_id, q.name, q.signal, q.attempts_max, q.headers
     from (
         select nextval('shardclock.timer_key_seq') as key, u.*
         from (
-            select o.*, 'USER' as timer_type, 'process:instance' as target, null::integer as attempts_max
+            select
+                o.*, 'USER' as timer_type, 'process:instance' as target, null::integer as attempts_max,
+                null::jsonb as headers
             from outgoing o
             union all
             select
                 j.instance_key, j.tenant_id, j.token, j.node_id, j.payload, null, '0', 'SERVICE_TASK', j.target,
-                j.attempts_max
+                j.attempts_max, j.headers
             from jsonb_to_recordset(:service_tasks::jsonb) as j (
                 instance_key bigint, token bigint, node_id text, tenant_id text, target text, payload jsonb,
-                attempts_max integer
+                attempts_max integer, headers jsonb
             )
             where j.instance_key in (select w.instance_key from written w)
         ) u

@@ -35,7 +35,9 @@ select
             jsonb_agg(
                 jsonb_build_object(
                     'task_key', j.timer_key, 'token', j.element_instance_key, 'node_id', j.target_element_id,
-                    'type', j.target, 'failed_attempts', j.failed_attempts
+                    'type', j.target, 'failed_attempts', j.failed_attempts,
+                    'worker', case when j.claimed_until > now() and j.claimed_by = 0 then j.worker end,
+                    'claimed_until', case when j.claimed_until > now() then j.claimed_until end
                 )
                 order by j.timer_key
             ),

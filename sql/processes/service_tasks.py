@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from sql.deliveries.claim import Lane
@@ -13,7 +13,10 @@ from sql.session import Session
 
 @dataclass(frozen=True, slots=True)
 class TakenTask:
-    """One service task that the caller has until its lease runs out; an answer names its key and its claim."""
+    """One service task that the caller has until its lease runs out; an answer names its key and its claim.
+
+    shape:   `variables` have the headers among them, of one name the variable; `attempts_left` are with this one
+    """
 
     task_key: int
     claim: int
@@ -22,6 +25,13 @@ class TakenTask:
     node_id: str
     failed_attempts: int
     variables: dict[str, Any]
+    type: str
+    process_id: str | None
+    version: int | None
+    business_key: str | None
+    headers: dict[str, str]
+    attempts_left: int
+    claimed_until: datetime
 
 
 async def lanes_with_tasks(session: Session, lanes: Sequence[Lane]) -> list[Lane]:
@@ -38,12 +48,12 @@ async def lanes_with_tasks(session: Session, lanes: Sequence[Lane]) -> list[Lane
 
 
 async def activate_service_tasks(
-    session: Session, task_type: str, *, most: int, lease_s: float, tenant_id: str
+    session: Session, task_type: str, *, most: int, lease_s: float, tenant_id: str, worker: str | None = None
 ) -> list[TakenTask]:
-    """Take service tasks of a type.
+    """Take service tasks of a type, for a program that calls itself `worker`.
 
     errors:  StoreUnavailable  the outcome is unknown: what was taken is free again when its lease has run out
-             StatementRefused  the number or the lease is not possible
+             StatementRefused  the number, the lease or the worker is not possible
     source:  sql/processes/activate_service_tasks.sql
     """
     rows = await session.rows(
@@ -52,14 +62,15 @@ async def activate_service_tasks(
         most=most,
         lease=timedelta(seconds=lease_s),
         tenant_id=tenant_id,
+        worker=worker,
     )
-    return [TakenTask(**dict(row) | {"variables": json.loads(row["variables"])}) for row in rows]
+    return [TakenTask(**{name: _read(name, value) for name, value in row.items()}) for row in rows]
 
 
 async def extend_service_task(
     session: Session, task_key: int, claim: int, *, lease_s: float, tenant_id: str | None = None
 ) -> str:
-    """Keep a service task for so long from now; return EXTENDED, or NOT_FOUND if it is another's now, or has ended.
+    """Keep a service task for so long from now; return EXTENDED, or what became of it, as `complete_service_task`.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
              StatementRefused  the lease is not possible
@@ -78,8 +89,10 @@ async def extend_service_task(
 async def complete_service_task(
     session: Session, task_key: int, claim: int, *, variables: Mapping[str, Any], tenant_id: str | None = None
 ) -> str:
-    """Complete a service task; return DELIVERED, or NOT_FOUND if it is another's now, or has ended.
+    """Complete a service task; return COMPLETED, or what became of one that is the caller's no more.
 
+    shape:   TAKEN: another has taken it since; COMPLETED_BEFORE, DISCARDED_BEFORE, DEAD_BEFORE or RETRIED_BEFORE: it
+             was answered so; CANCELED; NOT_FOUND: it never was the caller's, or the log has forgotten its end
     errors:  StoreUnavailable  the outcome is unknown: call again
              StatementRefused  the variables are too large
              Refusal           a text in the variables can't be stored
@@ -105,10 +118,11 @@ async def fail_service_task(
     retry_after_s: float = 0.0,
     tenant_id: str | None = None,
 ) -> str:
-    """Say that a service task could not be done; return RETRIED, DEAD (its instance has an incident) or NOT_FOUND.
+    """Say that a service task could not be done; return RETRIED, or DEAD: its instance has an incident.
 
-    Without `retries`, what is left of the model's attempts decides whether there is another.
+    Without `retries`, what is left of the model's attempts decides whether there is another; without those it is three.
 
+    shape:   or what became of it, as `complete_service_task`
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/processes/fail_service_task.sql
     """
@@ -134,7 +148,7 @@ async def throw_service_task_error(
     variables: Mapping[str, Any],
     tenant_id: str | None = None,
 ) -> str:
-    """End a service task with an error of BPMN; return DISCARDED or NOT_FOUND.
+    """End a service task with an error of BPMN; return DISCARDED, or what became of it, as `complete_service_task`.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
              StatementRefused  the code is none, or the variables are too large
@@ -151,6 +165,10 @@ async def throw_service_task_error(
         variables=write_variables(variables),
         tenant_id=tenant_id,
     )
+
+
+def _read(name: str, value: Any) -> Any:
+    return json.loads(value) if name in ("variables", "headers") else value
 
 
 async def _outcome(session: Session, verb: str, **values: object) -> str:

@@ -114,6 +114,25 @@ def test_one_is_shown_with_its_failures_and_records(shell: Shell, keys: list[int
     assert (none.code, none.err) == (NOT_DONE, f"shardclock: timer {max(keys) + 1} has no delivery\n")
 
 
+@pytest.mark.parametrize(("worker", "who"), [("'packer-3'", "program packer-3"), ("null", "a program")])
+def test_a_service_task_is_shown_with_the_program_that_has_it(shell: Shell, worker: str, who: str) -> None:
+    until = {"claimed_by": "0", "claimed_until": "'2100-01-01T00:00:00Z'", "claims": "1", "worker": worker}
+    asyncio.run(add_deliveries(shell.dsn, 1, timer_type="'SERVICE_TASK'", **until))
+
+    shown, as_json = shell("deliveries", "show", 1), shell("deliveries", "show", 1, "--json").json["delivery"]
+
+    assert f"{who} has it until 2100-01-01 00:00:00.000Z" in shown.out
+    assert "0000000000000000" not in shown.out
+    assert (as_json["holder"], as_json["worker"]) == (None, None if worker == "null" else "packer-3")
+    assert as_json["claimed_until"].startswith("2100-01-01T00:00:00")
+
+
+def test_a_delivery_in_hand_is_shown_with_its_worker(shell: Shell, keys: list[int]) -> None:
+    shown = shell("deliveries", "show", keys[1])
+
+    assert "worker 000000000000000b has it until " in shown.out
+
+
 def test_one_that_is_retried_is_due_now(shell: Shell, keys: list[int]) -> None:
     failing, in_hand, _ = keys
     before = waiting(shell)

@@ -13,10 +13,10 @@ WRITES = re.compile(r"insert into shardclock\.command_log|log_of\w*\(")
 WORD = re.compile(r"'([A-Z][A-Z_]{2,})'")
 # The other words in capitals of the statements that write the log: states, answers and outcomes, and types of timers.
 NO_INTENTS = {
-    "ASSIGNED", "BOUNDARY", "COMPLETED", "CRASHED", "CREATED", "DELETED", "DUE", "ENDED", "ERROR", "FAILED",
-    "INTERMEDIATE", "INTERRUPTED", "IN_HAND", "ISO", "LOCKED", "LOST", "NOT_FOUND", "OUT_OF_STOCK", "PENDING",
-    "RETRIED", "SENT", "SERVICE_TASK", "START_EVENT", "SUCCEEDED", "TAKEN", "TIMED_OUT", "UNKNOWN", "USER", "UTC",
-    "WAITING",
+    "ASSIGNED", "BOUNDARY", "COMPLETED", "COMPLETED_BEFORE", "CRASHED", "CREATED", "DEAD_BEFORE", "DELETED",
+    "DISCARDED_BEFORE", "DUE", "ENDED", "ERROR", "EXTENDED", "FAILED", "INTERMEDIATE", "INTERRUPTED", "IN_HAND", "ISO",
+    "LOCKED", "LOST", "NOT_FOUND", "OUT_OF_STOCK", "PENDING", "RETRIED", "RETRIED_BEFORE", "SENT", "SERVICE_TASK",
+    "START_EVENT", "SUCCEEDED", "TAKEN", "TIMED_OUT", "UNKNOWN", "USER", "UTC", "WAITING",
 }  # fmt: skip
 
 

@@ -158,22 +158,33 @@ async def test_a_program_takes_service_tasks_and_answers(sc: SteppedCluster, cli
     assert deployed.undeclared == ("pack",)
     keys = [(await client.processes.start("p", {"n": n})).instance_key for n in range(3)]
     await sc.advance("PT0S")
-    taken = {task.variables["n"]: task for task in await client.tasks.activate("pack", most=5, lease="PT30S")}
+    answered = await client.tasks.activate("pack", most=5, lease="PT30S", worker="packer-3")
+    taken = {task.variables["n"]: task for task in answered}
     assert sorted(taken) == [0, 1, 2]
+    one = taken[0]
+    assert (one.type, one.process_id, one.version, one.business_key) == ("pack", "p", 1, None)
+    assert (one.attempts_left, one.headers, one.claimed_until is not None) == (3, {}, True)
     assert await client.tasks.activate("pack") == ()
     assert (await client.tasks.extend(taken[0], "PT2M")).state == "EXTENDED"
     with pytest.raises(Refused, match="give a second to a day"):
         await client.tasks.extend(taken[0], "P2D")
-    assert (await client.tasks.complete_service_task(taken[0], {"packed": True})).state == "DELIVERED"
+    assert (await client.tasks.complete_service_task(taken[0], {"packed": True})).state == "COMPLETED"
     assert (await client.tasks.fail_service_task(taken[1], "no box is left", retries=1)).state == "RETRIED"
     assert (await client.tasks.throw_error(taken[2], "E7", reason="why")).state == "DISCARDED"
     (retried,) = await client.tasks.activate("pack")
     assert (retried.claim, retried.failed_attempts) == (2, 1)
-    with pytest.raises(NotFound):
-        await client.tasks.complete_service_task(taken[1])
-    with pytest.raises(NotFound, match="is not yours"):
+    with pytest.raises(Conflict, match="another has taken it since") as lost:
         await client.tasks.extend(taken[1])
-    assert (await client.tasks.fail_service_task(retried, "no box is left")).state == "DEAD"
+    assert lost.value.state == "TAKEN"
+    with pytest.raises(Conflict, match="was completed already") as lost:
+        await client.tasks.complete_service_task(taken[0])
+    assert lost.value.state == "COMPLETED_BEFORE"
+    with pytest.raises(NotFound, match="is unknown under this claim"):
+        await client.tasks.complete_service_task(retried.model_copy(update={"claim": 3}))
+    assert (retried.attempts_left, (await client.tasks.fail_service_task(retried, "no box is left")).state) == (
+        1,
+        "DEAD",
+    )
     await sc.advance("PT0S")
     assert (await client.processes.show(keys[0])).result == {"n": 0, "packed": True}
     of = {one.instance_key: one.sentence for one in await client.processes.incidents(process_id="p", version=1)}

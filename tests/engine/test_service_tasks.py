@@ -42,9 +42,9 @@ async def test_a_task_is_taken_by_one_and_completed_once() -> None:
         assert await take(it) == []
         assert (
             await complete_service_task(it.session, task.task_key, task.claim, variables={"packed": True})
-            == "DELIVERED"
+            == "COMPLETED"
         )
-        assert await complete_service_task(it.session, task.task_key, task.claim, variables={}) == "NOT_FOUND"
+        assert await complete_service_task(it.session, task.task_key, task.claim, variables={}) == "COMPLETED_BEFORE"
         await it.settle()
         assert (await it.see(key)).result == {"order": 42, "packed": True}
 
@@ -57,9 +57,9 @@ async def test_after_its_lease_a_task_is_another_s_and_the_first_answer_counts_n
         await it.advance("PT31S")
         (second,) = await take(it)
         assert (second.task_key, second.claim) == (first.task_key, first.claim + 1)
-        assert await complete_service_task(it.session, first.task_key, first.claim, variables={"by": 1}) == "NOT_FOUND"
+        assert await complete_service_task(it.session, first.task_key, first.claim, variables={"by": 1}) == "TAKEN"
         assert (
-            await complete_service_task(it.session, second.task_key, second.claim, variables={"by": 2}) == "DELIVERED"
+            await complete_service_task(it.session, second.task_key, second.claim, variables={"by": 2}) == "COMPLETED"
         )
         await it.settle()
         assert (await it.see(key)).result == {"by": 2}
@@ -92,13 +92,13 @@ async def test_a_lease_that_has_run_out_is_extended_unless_another_has_taken_the
         assert await take(it) == []
         await it.advance("PT31S")
         (another,) = await take(it)
-        assert await extend_service_task(it.session, task.task_key, task.claim, lease_s=30.0) == "NOT_FOUND"
+        assert await extend_service_task(it.session, task.task_key, task.claim, lease_s=30.0) == "TAKEN"
         assert (
             await extend_service_task(it.session, task.task_key, another.claim, lease_s=30.0, tenant_id="other")
             == "NOT_FOUND"
         )
-        assert await complete_service_task(it.session, task.task_key, another.claim, variables={}) == "DELIVERED"
-        assert await extend_service_task(it.session, task.task_key, another.claim, lease_s=30.0) == "NOT_FOUND"
+        assert await complete_service_task(it.session, task.task_key, another.claim, variables={}) == "COMPLETED"
+        assert await extend_service_task(it.session, task.task_key, another.claim, lease_s=30.0) == "COMPLETED_BEFORE"
 
 
 async def test_a_task_that_was_given_back_is_nobody_s_to_extend() -> None:
@@ -107,7 +107,7 @@ async def test_a_task_that_was_given_back_is_nobody_s_to_extend() -> None:
         await it.start()
         (task,) = await take(it)
         await fail_service_task(it.session, task.task_key, task.claim, reason="no box", retries=1)
-        assert await extend_service_task(it.session, task.task_key, task.claim, lease_s=30.0) == "NOT_FOUND"
+        assert await extend_service_task(it.session, task.task_key, task.claim, lease_s=30.0) == "RETRIED_BEFORE"
         for lease_s in (0.5, 86_401.0):
             with pytest.raises(StatementRefused, match="is not possible: give a second to a day"):
                 await extend_service_task(it.session, task.task_key, task.claim, lease_s=lease_s)
@@ -122,7 +122,7 @@ async def test_nobody_gets_a_task_and_no_instance_goes_on_while_an_operator_hold
         await hold(it.session, "prices are wrong")
 
         # What is under way is answered, and its instance waits.
-        assert await complete_service_task(it.session, task.task_key, task.claim, variables={}) == "DELIVERED"
+        assert await complete_service_task(it.session, task.task_key, task.claim, variables={}) == "COMPLETED"
         assert await read_due_signals(it.session, 88, batch=10) == []
         await instances.start_process(it.session, "p", variables={}, tenant_id="default")
         assert await take(it) == []
@@ -145,7 +145,7 @@ async def test_no_worker_takes_a_task_that_a_program_has_taken() -> None:
         scan = DeliveryScan(["pack"], 10, webhooks=0, places={"pack": 10})
         claimed = await claim_deliveries(it.session, 77, scan, lease_s=10.0, now=leased["now"])
         assert claimed.claimed == []
-        assert await complete_service_task(it.session, task.task_key, task.claim, variables={}) == "DELIVERED"
+        assert await complete_service_task(it.session, task.task_key, task.claim, variables={}) == "COMPLETED"
 
 
 async def test_nobody_makes_a_task_due_that_a_program_has_taken() -> None:
@@ -211,7 +211,7 @@ async def test_a_task_that_is_interrupted_while_somebody_does_it_is_answered_in_
         (task,) = await take(it)
         await it.query("select shardclock.cancel_instance($1)", key)
         await it.settle()
-        assert await complete_service_task(it.session, task.task_key, task.claim, variables={}) == "NOT_FOUND"
+        assert await complete_service_task(it.session, task.task_key, task.claim, variables={}) == "CANCELED"
         assert await it.state(key) == "CANCELED"
 
 

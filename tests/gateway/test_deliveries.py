@@ -32,8 +32,11 @@ async def served() -> AsyncIterator[tuple[SteppedCluster, Api]]:
 
 async def test_a_service_tasks_delivery_is_acted_on_as_any_other(served: tuple[SteppedCluster, Api]) -> None:
     sc, api = served
-    (task,) = (await api.post("/v1/service-tasks/activate", {"type": "pack", "lease": "PT1M"})).json["tasks"]
+    taking = {"type": "pack", "lease": "PT1M", "worker": "packer-3"}
+    (task,) = (await api.post("/v1/service-tasks/activate", taking)).json["tasks"]
     path = f"/v1/deliveries/{task['task_key']}"
+    shown = (await api.get(path)).json
+    assert (shown["worker"], shown["claimed_until"]) == ("packer-3", task["claimed_until"])
 
     (await api.post(f"{path}/retry")).assert_problem("too-late", 409, "in hand now")
     failing = {"claim": task["claim"], "reason": "no box", "retries": 3, "retry_after": "PT1H"}
@@ -48,6 +51,15 @@ async def test_a_service_tasks_delivery_is_acted_on_as_any_other(served: tuple[S
     await api.post(f"/v1/service-tasks/{again['task_key']}/complete", {"claim": again["claim"]})
     (await api.post(f"{path}/retry")).assert_problem("too-late", 409, "DELIVERED already")
     (await api.post(f"{path}/retry", **EVE)).assert_problem("not-found", 404)
+    late = await api.post(f"/v1/service-tasks/{task['task_key']}/complete", {"claim": task["claim"]})
+    late.assert_problem("conflict", 409, "was completed already")
+    assert late.json["state"] == "COMPLETED_BEFORE"
+
+
+async def test_a_program_s_name_that_cannot_be_is_refused_in_a_sentence(api: Api) -> None:
+    for wrong in ("", 101 * "a", "\ud800", 7):
+        refused = await api.post("/v1/service-tasks/activate", {"type": "pack", "worker": wrong})
+        assert (refused.status, "worker" in refused.json["detail"]) == (422, True), refused.json
 
 
 async def test_a_start_of_a_job_is_not_cancelled_and_the_way_out_told(dsn: str, api: Api) -> None:

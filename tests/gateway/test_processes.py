@@ -167,7 +167,7 @@ async def test_a_task_that_is_gone_is_told_as_what_it_was(api: Api) -> None:
         (await api.post("/v1/tasks/7/complete", {}), "task 7 is unknown: it never was, or its instance is forgotten"),
         (await api.post("/v1/tasks/7/claim", {"assignee": "ann"}), "task 7 is unknown: it never was"),
         (await api.post("/v1/tasks/7/unclaim", {}), "task 7 is unknown: it never was"),
-        (await api.post("/v1/service-tasks/7/complete", {"claim": 1}), "task 7 is not yours: it has ended, its lease"),
+        (await api.post("/v1/service-tasks/7/complete", {"claim": 1}), "service task 7 is unknown under this claim"),
     ):
         done.assert_problem("not-found", 404, sentence)
 

@@ -146,12 +146,12 @@ async def _task(it: Processes, task_type: str) -> tuple[int, int]:
 
 async def _do(it: Processes, words: list[str], variables: dict[str, Any]) -> None:
     taken = await _task(it, words[0])
-    assert await complete_service_task(it.session, *taken, variables=variables) == "DELIVERED"
+    assert await complete_service_task(it.session, *taken, variables=variables) == "COMPLETED"
 
 
 async def _fail(it: Processes, words: list[str], variables: dict[str, Any]) -> None:
     task_type, *why = words
-    assert await fail_service_task(it.session, *await _task(it, task_type), reason=" ".join(why)) != "NOT_FOUND"
+    assert await fail_service_task(it.session, *await _task(it, task_type), reason=" ".join(why)) in ("RETRIED", "DEAD")
 
 
 async def _throw(it: Processes, words: list[str], variables: dict[str, Any]) -> None:

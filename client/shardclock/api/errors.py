@@ -110,6 +110,12 @@ class MoreMatch(ApiError):
 class Conflict(ApiError):
     """Tell that its present state does not allow this (409)."""
 
+    @property
+    def state(self) -> str | None:
+        """Return the state that it has, of a task such as TAKEN, COMPLETED_BEFORE or CANCELED; None: it has none."""
+        state: str | None = self.members.get("state")
+        return state
+
 
 class Stale(ApiError):
     """Tell that it is not as you have read it (412): read it again, and decide."""

@@ -168,7 +168,11 @@ class WholeTask(Answer):
 
 
 class ServiceTask(Answer):
-    """Hold one service task that the caller has until its lease runs out; an answer names its key and its claim."""
+    """Hold one service task that the caller has until its lease runs out; an answer names its key and its claim.
+
+    shape:   `variables` have the headers among them, of one name the variable; `attempts_left` are with this one. What
+             has a default an older gateway does not tell
+    """
 
     task_key: int
     claim: int
@@ -177,10 +181,17 @@ class ServiceTask(Answer):
     node_id: str
     failed_attempts: int
     variables: Mapping[str, Any]
+    type: str | None = None
+    process_id: str | None = None
+    version: int | None = None
+    business_key: str | None = None
+    headers: Mapping[str, str] = {}
+    attempts_left: int | None = None
+    claimed_until: datetime | None = None
 
 
 class TaskState(Answer):
-    """Hold what a task is now: ASSIGNED, CREATED, COMPLETED, EXTENDED, DELIVERED, RETRIED, DEAD or DISCARDED."""
+    """Hold what a task is now: CREATED, ASSIGNED, COMPLETED, EXTENDED, RETRIED, DEAD or DISCARDED."""
 
     task_key: int
     state: str

@@ -29,8 +29,8 @@ def delivered(run: Run) -> Iterator[str | None]:
 
     A firing with a target leaves a delivery in its own commit, and nothing else does but the redriving of a dead
     letter, or a step of an instance, whose service task it is (P4 says which). A worker takes it only if no other one
-    has it in hand, and only who has it in hand ends it: as its handler was to end it. What is given up is a dead letter
-    until somebody redrives or discards it.
+    has it in hand, and only who has it in hand ends it, as its handler was to end it; or a step of its instance, which
+    waits for it no more. What is given up is a dead letter until somebody redrives or discards it.
     """
     for firing in run.firings:
         wanted = run.wanted_of(firing.record.timer_key, (firing.record.tenant_id, firing.record.name or ""))
@@ -117,7 +117,9 @@ def _ends_wrong(before: DeliveryWritten | None, deed: Deed, key: int, *, is_dead
         return f"{record_of(deed.ends[0])}: it ended in {len(deed.ends)} ways"
     for end in deed.ends:
         why = ""
-        if end.holder is None:
+        if deed.stepped:
+            why = "" if deed.gone and end.intent == "DISCARDED" else "its instance has not discarded it"
+        elif end.holder is None:
             why = "" if is_dead and end.intent == "DISCARDED" else "it was no dead letter"
         elif before is None:
             why = "there was no delivery"

@@ -1,0 +1,217 @@
+"""What a program is told about a service task that it takes, and about one that is its own no more; and who it is."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from service import processes
+from service.deliveries import in_hand_of
+from sql.deliveries.find import DeliveryFilter, DeliveryState, find_deliveries, find_delivery
+from sql.processes.service_tasks import (
+    TakenTask,
+    activate_service_tasks,
+    complete_service_task,
+    extend_service_task,
+    fail_service_task,
+    throw_service_task_error,
+)
+from sql.session import StatementRefused
+from tests.support.bpmn import boundary, job
+from tests.support.bpmn_cluster import APP, NOW, Processes, running
+
+START, END = '<startEvent id="s"/>', '<endEvent id="e"/>'
+LATE = "<timerEventDefinition><timeDuration>PT1M</timeDuration></timerEventDefinition>"
+HEADERS = (
+    '<extensionElements><zeebe:taskDefinition type="pack"/><zeebe:taskHeaders>'
+    '<zeebe:header key="box" value="large"/><zeebe:header key="order" value="any"/>'
+    "</zeebe:taskHeaders></extensionElements>"
+)
+
+
+async def take(it: Processes, task_type: str = "pack", *, worker: str | None = None) -> TakenTask:
+    """Take the one task that there is."""
+    (task,) = await activate_service_tasks(
+        it.session, task_type, most=10, lease_s=30.0, tenant_id="default", worker=worker
+    )
+    return task
+
+
+async def answer(it: Processes, task: TakenTask, *, claim: int | None = None, tenant_id: str | None = None) -> set[str]:
+    """Give each answer to a task that is the caller's no more."""
+    which = it.session, task.task_key, task.claim if claim is None else claim
+    return {
+        await complete_service_task(*which, variables={}, tenant_id=tenant_id),
+        await extend_service_task(*which, lease_s=30.0, tenant_id=tenant_id),
+        await fail_service_task(*which, reason="no box", tenant_id=tenant_id),
+        await fail_service_task(*which, reason="no box", retries=2, tenant_id=tenant_id),
+        await throw_service_task_error(*which, code="E1", variables={}, tenant_id=tenant_id),
+    }
+
+
+async def fail(it: Processes, *, retries: int | None = None) -> tuple[int, str]:
+    """Take the task, and fail; say how many attempts it had left, and what became of it."""
+    task = await take(it)
+    return task.attempts_left, await fail_service_task(
+        it.session, task.task_key, task.claim, reason="no box", retries=retries
+    )
+
+
+async def test_a_program_has_three_attempts_if_neither_it_nor_the_model_says_otherwise() -> None:
+    async with running() as it:
+        await it.deploy(START + job("pack") + END, connected="s>pack pack>e")
+        key = await it.start()
+        assert [await fail(it) for _ in range(3)] == [(3, "RETRIED"), (2, "RETRIED"), (1, "DEAD")]
+        await it.settle()
+        (incident,) = (await it.see(key)).waits["incident_list"]
+        assert incident["sentence"] == "no box"
+
+
+async def test_what_a_program_says_of_retries_stands_until_it_is_said_again() -> None:
+    async with running() as it:
+        await it.deploy(START + job("pack", retries="2") + END, connected="s>pack pack>e")
+        await it.start()
+        assert await fail(it, retries=4) == (2, "RETRIED")
+        assert [await fail(it), await fail(it)] == [(4, "RETRIED"), (3, "RETRIED")]
+        assert [await fail(it, retries=1), await fail(it)] == [(2, "RETRIED"), (1, "DEAD")]
+
+
+async def test_a_program_may_allow_more_attempts_than_can_be_counted() -> None:
+    async with running() as it:
+        await it.deploy(START + job("pack") + END, connected="s>pack pack>e")
+        await it.start()
+        assert await fail(it, retries=2**31 - 1) == (3, "RETRIED")
+        assert (await take(it)).attempts_left == 2**31 - 2
+
+
+async def test_a_handler_s_attempts_are_its_policy_s_all_the_same() -> None:
+    async with running(APP) as it:
+        await it.deploy(START + job("flaky") + END, connected="s>flaky flaky>e")
+        key = await it.start()
+        await it.advance("P1D")
+        (incident,) = (await it.see(key)).waits["incident_list"]
+        assert incident["sentence"].endswith("(attempt 20 of 20)")
+
+
+async def test_a_program_that_comes_after_a_handler_has_an_attempt() -> None:
+    async with running() as it:
+        await it.deploy(START + job("pack") + END, connected="s>pack pack>e")
+        await it.start()
+        await it.query("update shardclock.deliveries set failed_attempts = 7")
+        assert await fail(it) == (1, "DEAD")
+
+
+async def test_a_taken_task_tells_what_it_is_and_whose() -> None:
+    async with running() as it:
+        await it.deploy(START + job("pack") + END, connected="s>pack pack>e")
+        await it.deploy(START + f'<serviceTask id="n">{HEADERS}</serviceTask>' + END, connected="s>n n>e")
+        key = await processes.start(it.session, "p", variables={"order": 42}, business_key="order-42")
+        await it.settle()
+        task = await take(it)
+        assert (task.instance_key, task.process_id, task.version, task.business_key) == (key, "p", 2, "order-42")
+        assert (task.type, task.node_id, task.attempts_left) == ("pack", "n", 3)
+        assert task.headers == {"box": "large", "order": "any"}
+        assert task.variables == {"box": "large", "order": 42}, "as handlers get them: the variable wins"
+        (leased,) = await it.query("select claimed_until from shardclock.deliveries")
+        assert leased["claimed_until"] == task.claimed_until
+        assert task.claimed_until - timedelta(seconds=29) > NOW
+
+
+async def test_a_task_of_the_release_before_has_no_headers_apart() -> None:
+    async with running() as it:
+        await it.deploy(START + f'<serviceTask id="n">{HEADERS}</serviceTask>' + END, connected="s>n n>e")
+        await it.start()
+        await it.query("update shardclock.deliveries set headers = null")
+        task = await take(it)
+        assert (task.headers, task.business_key, task.variables) == ({}, None, {"box": "large", "order": "any"})
+
+
+async def test_an_answer_to_a_task_that_another_has_taken_is_told_so() -> None:
+    async with running() as it:
+        await it.deploy(START + job("pack") + END, connected="s>pack pack>e")
+        await it.start()
+        first = await take(it)
+        await it.advance("PT31S")
+        second = await take(it)
+        assert await answer(it, first) == {"TAKEN"}
+        assert await answer(it, first, tenant_id="other") == {"NOT_FOUND"}
+        assert await answer(it, second, claim=9) == await answer(it, second, claim=0) == {"NOT_FOUND"}
+        assert await complete_service_task(it.session, second.task_key, second.claim, variables={}) == "COMPLETED"
+        assert await answer(it, first) == {"COMPLETED_BEFORE"}, "whoever did it"
+
+
+async def test_an_answer_that_is_sent_again_is_told_what_was_answered_before() -> None:
+    async with running() as it:
+        await it.deploy(START + job("pack") + END, connected="s>pack pack>e")
+        for _ in range(3):
+            await it.start()
+        completed, given_up, thrown = await activate_service_tasks(
+            it.session, "pack", most=3, lease_s=30.0, tenant_id="default"
+        )
+        await complete_service_task(it.session, completed.task_key, completed.claim, variables={})
+        assert await answer(it, completed) == {"COMPLETED_BEFORE"}
+        await fail_service_task(it.session, given_up.task_key, given_up.claim, reason="no box", retries=1)
+        assert await answer(it, given_up) == {"RETRIED_BEFORE"}
+        again = await take(it)
+        assert await answer(it, given_up) == {"TAKEN"}
+        await fail_service_task(it.session, again.task_key, again.claim, reason="no box", retries=0)
+        assert await answer(it, again) == {"DEAD_BEFORE"}
+        await throw_service_task_error(it.session, thrown.task_key, thrown.claim, code="E1", variables={})
+        assert await answer(it, thrown) == {"DISCARDED_BEFORE"}
+        assert await answer(it, thrown, tenant_id="other") == {"NOT_FOUND"}
+
+
+@pytest.mark.parametrize("how", ["cancelled", "interrupted"])
+async def test_an_answer_to_a_task_that_nobody_waits_for_is_told_so(how: str) -> None:
+    async with running() as it:
+        late = boundary("b", "pack", LATE) + '<endEvent id="l"/>'
+        await it.deploy(START + job("pack") + late + END, connected="s>pack pack>e b>l")
+        key = await it.start()
+        task = await take(it)
+        if how == "cancelled":
+            await it.query("select shardclock.cancel_instance($1)", key)
+        await it.advance("PT1M")
+        assert await answer(it, task) == {"CANCELED"}
+        (end,) = await it.query("select intent, detail from shardclock.command_log where timer_key = $1", task.task_key)
+        assert (end["intent"], end["detail"]) == ("DISCARDED", '{"reason": "its token waits no more"}')
+
+
+async def test_who_has_a_task_is_shown_by_the_name_that_the_program_gave() -> None:
+    async with running() as it:
+        await it.deploy(START + job("pack") + END, connected="s>pack pack>e")
+        key = await it.start()
+
+        async def shown() -> DeliveryState:
+            (listed,) = await find_deliveries(it.session, DeliveryFilter(), limit=10)
+            found = await find_delivery(it.session, listed.timer_key)
+            assert found is not None
+            (waits,) = (await it.see(key)).waits["jobs"]
+            assert listed.holder is found.holder is None, "no holder of ours has it"
+            assert listed.worker == found.worker == waits["worker"]
+            assert listed.claimed_until == found.claimed_until
+            assert (found.claimed_until is None) == (waits["claimed_until"] is None) == (found.state == "WAITING")
+            return found
+
+        assert (await shown()).worker is None
+        task = await take(it, worker="packer-3")
+        assert in_hand_of(await shown()) == "program packer-3"
+        await fail_service_task(it.session, task.task_key, task.claim, reason="no box", retries=5)
+        given_back = await shown()
+        assert (given_back.worker, '"worker": "packer-3"' in (given_back.failures or "")) == (None, True)
+        await take(it)
+        assert in_hand_of(await shown()) == "a program"
+        await it.advance("PT31S")
+        task = await take(it, worker="packer-4")
+        await complete_service_task(it.session, task.task_key, task.claim, variables={})
+        (end,) = await it.query(
+            "select detail->>'worker' as worker from shardclock.command_log where intent = 'DELIVERED'"
+        )
+        assert end["worker"] == "packer-4"
+
+
+@pytest.mark.parametrize("worker", ["", 101 * "a"])
+async def test_a_name_that_cannot_be_is_refused(worker: str) -> None:
+    async with running() as it:
+        with pytest.raises(StatementRefused, match=f'worker "{worker[:60]}" is refused: give 1 to 100 characters'):
+            await take(it, worker=worker)
