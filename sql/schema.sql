@@ -171,6 +171,8 @@ CREATE TABLE shardclock.deliveries (
     payload jsonb,
     failures jsonb,
     attempts_max integer,
+    worker text,
+    headers jsonb,
     CONSTRAINT claim_is_whole CHECK (((claimed_by IS NULL) = (claimed_until IS NULL)))
 )
 WITH (fillfactor='40', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_insert_scale_factor='0.1', autovacuum_vacuum_cost_delay='0');
@@ -819,7 +821,7 @@ CREATE INDEX api_keys_by_name ON shardclock.api_keys USING btree (name, tenant_i
 
 CREATE INDEX audit_by_age ON shardclock.audit USING btree (recorded_at, act_id);
 
-CREATE INDEX business_keys_by_key ON shardclock.business_keys USING btree (business_key, tenant_id, instance_key);
+CREATE INDEX business_keys_by_key ON shardclock.business_keys USING btree (business_key, tenant_id, ((- instance_key)));
 
 CREATE INDEX command_log_by_name ON ONLY shardclock.command_log USING btree (tenant_id, name, recorded_at) WHERE (name IS NOT NULL);
 
@@ -831,13 +833,13 @@ CREATE INDEX command_log_in_order ON ONLY shardclock.command_log USING btree ("p
 
 CREATE INDEX dead_letters_by_target ON shardclock.dead_letters USING btree (target, tenant_id, died_at);
 
-CREATE INDEX dead_letters_in_order ON shardclock.dead_letters USING btree (died_at, timer_key);
+CREATE INDEX dead_letters_in_order ON shardclock.dead_letters USING btree (died_at, ((timer_key + 0)));
 
 CREATE UNIQUE INDEX definitions_by_process ON shardclock.definitions USING btree (tenant_id, process_id, version);
 
-CREATE INDEX deliveries_by_lane ON shardclock.deliveries USING btree (target, tenant_id, next_attempt_at, timer_key);
+CREATE INDEX deliveries_by_lane ON shardclock.deliveries USING btree (target, tenant_id, next_attempt_at, ((timer_key + 0)));
 
-CREATE INDEX deliveries_failing ON shardclock.deliveries USING btree (target, tenant_id, next_attempt_at, timer_key) WHERE (failed_attempts > 0);
+CREATE INDEX deliveries_failing ON shardclock.deliveries USING btree (target, tenant_id, next_attempt_at, ((timer_key + 0))) WHERE (failed_attempts > 0);
 
 CREATE INDEX deliveries_of_children ON shardclock.deliveries USING btree (name) WHERE (name ~~ 'child:%'::text);
 
@@ -859,13 +861,15 @@ CREATE INDEX instances_by_end ON shardclock.instances USING btree (ended_at) WHE
 
 CREATE INDEX instances_by_parent ON shardclock.instances USING btree (parent_key, parent_token) WHERE (parent_key IS NOT NULL);
 
-CREATE INDEX instances_by_process ON shardclock.instances USING btree (tenant_id, process_id, instance_key);
+CREATE INDEX instances_by_tenant ON shardclock.instances USING btree (tenant_id, ((instance_key + 0)));
+
+CREATE INDEX instances_running ON shardclock.instances USING btree (definition_key) WHERE ((ended_at IS NULL) IS TRUE);
 
 CREATE INDEX job_runs_by_job ON shardclock.job_runs USING btree (job, started_at);
 
 CREATE INDEX messages_by_age ON shardclock.messages USING btree (expires_at);
 
-CREATE INDEX messages_by_name ON shardclock.messages USING btree (tenant_id, name, correlation, message_key);
+CREATE INDEX messages_by_name ON shardclock.messages USING btree (tenant_id, name, correlation, ((message_key + 0)));
 
 CREATE INDEX process_starts_by_age ON shardclock.process_starts USING btree (asked_at);
 
@@ -879,7 +883,9 @@ CREATE INDEX task_acts_by_instance ON shardclock.task_acts USING btree (instance
 
 CREATE INDEX task_acts_by_task ON shardclock.task_acts USING btree (task_key, act_id);
 
-CREATE INDEX tasks_by_tenant ON shardclock.tasks USING btree (tenant_id, task_key);
+CREATE INDEX tasks_by_assignee ON shardclock.tasks USING btree (assignee, tenant_id, task_key) WHERE (assignee IS NOT NULL);
+
+CREATE INDEX tasks_by_tenant ON shardclock.tasks USING btree (tenant_id, ((task_key + 0)));
 
 CREATE UNIQUE INDEX timers_by_name_prefix ON shardclock.timers USING btree (tenant_id, name text_pattern_ops) WHERE (name IS NOT NULL);
 
@@ -906,12 +912,13 @@ ALTER TABLE ONLY shardclock.holders
     ADD CONSTRAINT holders_role_fkey FOREIGN KEY (role) REFERENCES shardclock.scale(role);
 
 -- Functions, and where their bodies are
--- activate_service_tasks(text, integer, interval, text)  0028_operators_hold.sql
+-- activate_service_tasks(text, integer, interval, text, text)  0036_programs.sql
 -- add_job(text, text, interval, text, text, text, text, integer, jsonb)  0024_cancelled_for_good.sql
 -- adopt(text)  0003_cluster.sql
 -- advance_keys()  0005_schedule.sql
 -- agreed_zone(text, text)  0004_dates.sql
 -- apply_job(jsonb)  0015_job_files.sql
+-- attempts_left(integer, integer)  0036_programs.sql
 -- out_of_range(timestamp with time zone, text)  0001_timers.sql
 -- broken_rule(shardclock.timers)  0001_timers.sql
 -- cancel_delivery(bigint, text)  0018_processes.sql
@@ -933,14 +940,14 @@ ALTER TABLE ONLY shardclock.holders
 -- check_timer()  0001_timers.sql
 -- check_variables(jsonb)  0021_bounds_of_processes.sql
 -- check_zone(text)  0004_dates.sql
--- claim_task(bigint, text, text)  0018_processes.sql
+-- claim_task(bigint, text, text)  0035_whose_tasks.sql
 -- named_clock(timestamp with time zone, text)  0004_dates.sql
 -- clock_of(timestamp with time zone, text)  0004_dates.sql
 -- close_starts(bigint)  0018_processes.sql
--- complete_service_task(bigint, integer, jsonb, text)  0018_processes.sql
--- complete_task(bigint, jsonb, text)  0032_tasks.sql
+-- complete_service_task(bigint, integer, jsonb, text)  0036_programs.sql
+-- complete_task(bigint, jsonb, text, text)  0035_whose_tasks.sql
 -- configure_job(text, jsonb)  0012_job_verbs.sql
--- correlate_waiting(bigint[])  0025_kept_messages.sql
+-- correlate_waiting(bigint[])  0039_key_lookups.sql
 -- declare_job(jsonb)  0012_job_verbs.sql
 -- delay_from_now(text, text, text)  0004_dates.sql
 -- delete_definition(bigint, text)  0018_processes.sql
@@ -953,12 +960,13 @@ ALTER TABLE ONLY shardclock.holders
 -- enable_job(text)  0012_job_verbs.sql
 -- end_of_page(bigint, integer)  0020_policies.sql
 -- end_of_rule(text)  0024_cancelled_for_good.sql
--- end_service_task(bigint, integer, text, text, jsonb, jsonb)  0018_processes.sql
+-- end_of_task(bigint, text)  0035_whose_tasks.sql
+-- end_service_task(bigint, integer, text, text, jsonb, jsonb)  0036_programs.sql
 -- ended_as(bigint, text, text)  0006_verbs.sql
 -- ensure_log_partitions(integer)  0002_command_log.sql
 -- ensure_timer(timestamp with time zone, text, text, text, text, jsonb, text, text, text, bigint, bigint, text, text, text)  0005_schedule.sql
--- extend_service_task(bigint, integer, interval, text)  0033_leases_of_programs.sql
--- fail_service_task(bigint, integer, text, integer, interval, text)  0027_bounded_retries.sql
+-- extend_service_task(bigint, integer, interval, text)  0036_programs.sql
+-- fail_service_task(bigint, integer, text, integer, interval, text)  0036_programs.sql
 -- find_definition(text, text, integer)  0018_processes.sql
 -- find_keys(text, text, text, timestamp with time zone, timestamp with time zone, bigint, bigint, integer, text)  0014_targets.sql
 -- find_requests(text[], text[], timestamp with time zone)  0013_api.sql
@@ -981,6 +989,7 @@ ALTER TABLE ONLY shardclock.holders
 -- log_horizon()  0002_command_log.sql
 -- log_of_job(text, text, bigint, jsonb)  0011_jobs.sql
 -- log_replaced(shardclock.timers, bigint)  0005_schedule.sql
+-- lost_service_task(bigint, integer, text)  0036_programs.sql
 -- mark_log_writer()  0002_command_log.sql
 -- mend_job_waits(bigint)  0030_what_jobs_leave.sql
 -- move_timers(bigint[], timestamp with time zone, interval, text)  0006_verbs.sql

@@ -79,7 +79,7 @@ begin
                     and f.timer_type = 'SERVICE_TASK'
                     and f.next_attempt_at <= now()
                     and (f.claimed_until is null or f.claimed_until < clock_timestamp())
-                order by f.next_attempt_at, f.timer_key
+                order by f.next_attempt_at, f.timer_key + 0
                 limit most
                 for update skip locked
             )

@@ -109,9 +109,7 @@ async def find_instances(
     filters = {"tenant_id": tenant_id, "process_id": process_id, "before": before, "page_size": page_size}
     # Three statements: no plan that is made for all would begin at the business key, or at the incidents.
     if business_key is not None:
-        rows = await session.rows(
-            "find_instances_by_business_key", business_key=business_key, state=state, **filters
-        )
+        rows = await session.rows("find_instances_by_business_key", business_key=business_key, state=state, **filters)
     elif state == "INCIDENT":
         rows = await session.rows("find_instances_with_incident", **filters)
     else:

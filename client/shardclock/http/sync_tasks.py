@@ -112,13 +112,15 @@ class Tasks:
         most: int = 10,
         lease: Length = "PT1M",
         wait: Length | None = None,
+        worker: str | None = None,
         idempotency_key: str | None = None,
     ) -> tuple[ServiceTask, ...]:
         """Take service tasks of a type, at most 1,000: they are the caller's until the lease has run out.
 
-        With `wait`, return when there is one, or when the time is over: at most five minutes.
+        With `wait`, return when there is one, or when the time is over: at most five minutes. `worker` is what the
+        program calls itself, for operators who ask who has a task.
         """
-        fields = {"type": task_type, "most": most, "lease": lease}
+        fields = {"type": task_type, "most": most, "lease": lease, "worker": worker}
         asked = ask.once("POST", f"{SERVICE_TASKS}/activate", fields, idempotency_key).waiting(wait)
         return (self._sender.ask(ServiceTasksPage, asked)).tasks
 
@@ -136,7 +138,9 @@ class Tasks:
     ) -> TaskState:
         """Complete a service task that was taken; its instance goes on.
 
-        errors:  NotFound  its lease has run out and another has taken it, or it has ended
+        errors:  Conflict  another has taken it since, it was answered already, or its instance waits for it no more:
+                           `state` is TAKEN, COMPLETED_BEFORE, DISCARDED_BEFORE, DEAD_BEFORE, RETRIED_BEFORE or CANCELED
+                 NotFound  it never was the caller's, or the log has forgotten its end
         """
         fields = {"claim": taken.claim, "variables": variables}
         return self._do(SERVICE_TASKS, taken.task_key, "complete", fields, idempotency_key)
@@ -152,7 +156,7 @@ class Tasks:
     ) -> TaskState:
         """Say that a service task could not be done; if it has no attempt left, its instance has an incident.
 
-        shape:   `retries` are further attempts; None: as many as the model has left
+        shape:   `retries` are further attempts; None: as many as are left of the model's, or of three if it has none
         errors:  as `complete_service_task`
         """
         fields = {"claim": taken.claim, "reason": reason, "retries": retries, "retry_after": retry_after}
