@@ -1,5 +1,5 @@
 -- A row is looked up by its key through the key's own index, whenever the plan was made. On a table that was emptied and
--- vacuumed, a walk of any index that has the key is as cheap as a probe: docs/decisions/0005-queue-plans.md. So no other
+-- vacuumed, to read a whole index that has the key is as cheap as a probe: docs/decisions/0005-queue-plans.md. So no other
 -- index has it, but in an expression, by which the rows of a queue are put in order.
 
 drop index shardclock.deliveries_by_lane;

@@ -13,12 +13,12 @@ select
     b.business_key
 from (
     -- Sorted before anything is joined: so a page reads only the instances that it shows or that other filters drop.
-    select b.instance_key, b.business_key
+    select b.instance_key, b.business_key, -b.instance_key as place
     from shardclock.business_keys b
     where b.business_key = :business_key::text
         and (:tenant_id::text is null or b.tenant_id = :tenant_id)
         and (:before::bigint is null or -b.instance_key > - :before)
-    order by -b.instance_key
+    order by place
 ) b
 cross join lateral (
     select
@@ -53,5 +53,5 @@ where (:process_id::text is null or d.process_id = :process_id)
             else i.state = :state
         end
     )
-order by -b.instance_key
+order by b.place
 limit :page_size::integer

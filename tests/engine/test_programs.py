@@ -186,7 +186,7 @@ async def test_who_has_a_task_is_shown_by_the_name_that_the_program_gave() -> No
             (listed,) = await find_deliveries(it.session, DeliveryFilter(), limit=10)
             found = await find_delivery(it.session, listed.timer_key)
             assert found is not None
-            (waits,) = (await it.see(key)).waits["jobs"]
+            (waits,) = (await it.see(key)).waits["service_tasks"]
             assert listed.holder is found.holder is None, "no holder of ours has it"
             assert listed.worker == found.worker == waits["worker"]
             assert listed.claimed_until == found.claimed_until
