@@ -137,7 +137,7 @@ def operating(scope: str) -> Callable[..., Caller]:
 
 
 @asynccontextmanager
-async def acting(request: Request, tenants: Tenants, *, key_prefix: str | None = None) -> AsyncIterator[Session]:
+async def acting(request: Request, tenants: Tenants, *, key_prefix: str = "") -> AsyncIterator[Session]:
     """Lend a session for what an operator does, in one transaction with the record of it: both are done, or neither is.
 
     If the block raises, all that it did is undone. The act is recorded as not done, when the request is answered. If

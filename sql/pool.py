@@ -65,7 +65,7 @@ class Pool:
         return self.size - self._free.qsize()
 
     @asynccontextmanager
-    async def session(self, tenants: Tenants, *, key_prefix: str | None = None) -> AsyncIterator[Session]:
+    async def session(self, tenants: Tenants, *, key_prefix: str = "") -> AsyncIterator[Session]:
         """Lend a session for the length of a block, in which it serves some tenants, or acts by an API key.
 
         errors:  PoolEmpty  none was free in time, or none of a tenant's share

@@ -861,7 +861,7 @@ CREATE INDEX instances_by_end ON shardclock.instances USING btree (ended_at) WHE
 
 CREATE INDEX instances_by_parent ON shardclock.instances USING btree (parent_key, parent_token) WHERE (parent_key IS NOT NULL);
 
-CREATE INDEX instances_by_tenant ON shardclock.instances USING btree (tenant_id, ((instance_key + 0)));
+CREATE INDEX instances_by_process ON shardclock.instances USING btree (tenant_id, process_id, instance_key);
 
 CREATE INDEX instances_running ON shardclock.instances USING btree (definition_key) WHERE ((ended_at IS NULL) IS TRUE);
 
@@ -885,7 +885,7 @@ CREATE INDEX task_acts_by_task ON shardclock.task_acts USING btree (task_key, ac
 
 CREATE INDEX tasks_by_assignee ON shardclock.tasks USING btree (assignee, tenant_id, task_key) WHERE (assignee IS NOT NULL);
 
-CREATE INDEX tasks_by_tenant ON shardclock.tasks USING btree (tenant_id, ((task_key + 0)));
+CREATE INDEX tasks_by_tenant ON shardclock.tasks USING btree (tenant_id, task_key);
 
 CREATE UNIQUE INDEX timers_by_name_prefix ON shardclock.timers USING btree (tenant_id, name text_pattern_ops) WHERE (name IS NOT NULL);
 

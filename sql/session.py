@@ -136,7 +136,7 @@ class Session:
         self._in_transaction: Connection | None = None  # the connection on which one is open
         self._backend = 0
         self._tenants: Tenants | None = None  # only a gateway's sessions say whom they serve
-        self._key_prefix: str | None = None  # nor does anybody else act by an API key
+        self._key_prefix = ""  # nor does anybody else act by an API key
         self._told_key_prefix = ""  # as the server was told
         self._served: Tenants | None = None  # as the server was told
         self._is_walled = True  # if no policy asks whom a session serves, the server is not told
@@ -154,10 +154,10 @@ class Session:
             **(plans or {}),
         }
 
-    def serve(self, tenants: Tenants, key_prefix: str | None = None) -> None:
+    def serve(self, tenants: Tenants, key_prefix: str = "") -> None:
         """Say for which tenants the next statements are; the server is told before the first one, if that is new.
 
-        With `key_prefix` it is told by which API key somebody acts, "" for none; None: nothing that is done says so.
+        It is also told by which API key somebody acts, "" for none: nobody's acts are said to be another's.
 
         source:  sql/roles.sql, docs/decisions/0056-row-level-security.md
         """
@@ -261,7 +261,7 @@ class Session:
             await self._wait_for_dropped_commits(self._connection)
         if tells and self._is_walled and self._tenants is not None and self._served != self._tenants:
             await self._tell_tenants(self._connection, self._tenants)
-        if tells and self._key_prefix is not None and self._told_key_prefix != self._key_prefix:
+        if tells and self._told_key_prefix != self._key_prefix:
             await self._connection.execute(f"set shardclock.key_prefix = {_literal(self._key_prefix)}")
             self._told_key_prefix = self._key_prefix
         return self._connection

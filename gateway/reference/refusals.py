@@ -57,7 +57,9 @@ OWN: Mapping[str, Collection[Kind]] = {
     **{name: {CONFLICT} for name in ("claim_task", "unclaim_task", "complete_task", "cancel_instance")},
     **{name: {CONFLICT} for name in ("set_variables", "resolve_incident", "move_tokens")},
     "acknowledge_records": {CONFLICT},
-    **{name: {CONFLICT} for name in ("remove_job", "run_job", "release")},
+    **{name: {CONFLICT} for name in ("extend_service_task", "complete_service_task", "fail_service_task")},
+    **{name: {CONFLICT} for name in ("throw_service_task_error", "release")},
+    **{name: {CONFLICT} for name in ("put_job", "remove_job", "run_job", "cancel_job", "enable_job")},
 }
 
 

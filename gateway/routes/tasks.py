@@ -201,11 +201,7 @@ async def claim_task(task_key: Key, request: Request, caller: Writer) -> Respons
     return await do_once(request, caller, asked, do)
 
 
-@router.post(
-    "/tasks/{task_key:key}/unclaim",
-    response_model=TaskStateAnswer,
-    openapi_extra=body_of(UnclaimTaskRequest, is_needed=False, example={}),
-)
+@router.post("/tasks/{task_key:key}/unclaim", response_model=TaskStateAnswer)
 async def unclaim_task(task_key: Key, request: Request, caller: Writer) -> Response:
     """Take a task from whoever has it: nobody has it then."""
     asked = await read_model(request, UnclaimTaskRequest)

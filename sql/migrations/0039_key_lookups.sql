@@ -1,6 +1,7 @@
 -- A row is looked up by its key through the key's own index, whenever the plan was made. On a table that was emptied and
 -- vacuumed, to read a whole index that has the key is as cheap as a probe: docs/decisions/0005-queue-plans.md. So no other
--- index has it, but in an expression, by which the rows of a queue are put in order.
+-- index has it, but in an expression, by which the rows of a queue are put in order. Those of instances and tasks stay:
+-- they are read in order with a tenant and without, and a page of them is one statement.
 
 drop index shardclock.deliveries_by_lane;
 create index deliveries_by_lane on shardclock.deliveries (target, tenant_id, next_attempt_at, (timer_key + 0));
@@ -9,17 +10,11 @@ drop index shardclock.deliveries_failing;
 create index deliveries_failing on shardclock.deliveries (target, tenant_id, next_attempt_at, (timer_key + 0))
     where failed_attempts > 0;
 
-drop index shardclock.tasks_by_tenant;
-create index tasks_by_tenant on shardclock.tasks (tenant_id, (task_key + 0));
-
 drop index shardclock.business_keys_by_key;
 create index business_keys_by_key on shardclock.business_keys (business_key, tenant_id, (-instance_key));
 
 drop index shardclock.messages_by_name;
 create index messages_by_name on shardclock.messages (tenant_id, name, correlation, (message_key + 0));
-
-drop index shardclock.instances_by_process;
-create index instances_by_tenant on shardclock.instances (tenant_id, (instance_key + 0));
 
 -- Of one version those that run are counted, however many there are of others. The condition is written as nobody else
 -- asks: on an empty table this index would be as good as any for those who look for children that run.

@@ -203,12 +203,12 @@ tasks_gone as (
     -- Here and below, arrays and limits, not joins: whatever the planner believes about the tables' sizes, it can only
     -- probe (docs/decisions/0005-queue-plans.md).
     delete from shardclock.tasks t
-    where t.task_key = any (
+    where t.ctid = any (
         array(
-            select t.task_key
+            select t.place
             from closed c
             cross join lateral (
-                select t.task_key
+                select t.ctid as place
                 from shardclock.tasks t
                 where t.instance_key = c.instance_key and t.token = c.token
                 for update skip locked

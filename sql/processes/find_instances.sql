@@ -7,7 +7,7 @@
 --        COMPLETED, CANCELED or ERROR; started_at timestamptz, ended_at timestamptz, parent_key bigint,
 --        incidents bigint, business_key text or null
 -- locks: nothing
--- index: instances_pkey, backwards, or instances_by_tenant; definitions_pkey, incidents_pkey and
+-- index: instances_pkey, backwards, or instances_by_process; definitions_pkey, incidents_pkey and
 --        business_keys_pkey, one probe for each
 select
     i.instance_key, i.tenant_id, i.process_id, d.version, coalesce(i.outcome, 'RUNNING') as state, i.started_at,

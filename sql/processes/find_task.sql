@@ -18,8 +18,12 @@ with act as materialized (
 ),
 found as (
     select
-        t.task_key, t.tenant_id, t.instance_key, t.process_id, t.node_id, t.name, t.assignee, t.candidate_groups,
-        t.candidate_users, t.created_at, t.due_date, t.form_key,
+        t.task_key, t.tenant_id, t.instance_key, t.process_id, t.node_id, t.name,
+        case
+            when t.completed_at is null then t.assignee
+            else (select a.detail ->> 'assignee' from act a where a.detail ? 'assignee' order by a.act_id desc limit 1)
+        end as assignee,
+        t.candidate_groups, t.candidate_users, t.created_at, t.due_date, t.form_key,
         case
             when t.completed_at is not null then 'COMPLETED' when t.assignee is not null then 'ASSIGNED' else 'CREATED'
         end as state,

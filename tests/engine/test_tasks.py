@@ -6,6 +6,7 @@ from service.tasks import variables_of
 from sql.processes import instances, tasks
 from tests.support.bpmn import SHARED
 from tests.support.bpmn_cluster import Processes, running
+from tests.support.factories import query
 
 START, END, USER = '<startEvent id="s"/>', '<endEvent id="e"/>', '<userTask id="u" name="Approve"/>'
 CALLED = '<zeebe:calledElement processId="child"/>'
@@ -146,3 +147,16 @@ async def test_of_a_task_that_a_release_before_created_nothing_is_made_up() -> N
         await it.settle()
         old = await find(it, key)
     assert (old.node_id, old.name, old.candidate_groups, old.candidate_users) == ("u", None, None, None)
+
+
+async def test_who_completes_a_task_that_nobody_has_is_told_and_has_it_not_if_it_opens_again() -> None:
+    async with running() as it:
+        task = await waiting(it)
+        assert await tasks.complete_task(it.session, task.task_key, variables={}, assignee="ann") == "COMPLETED"
+        told = await find(it, task.task_key)
+        row = await query(it.cluster.dsn, "select assignee from shardclock.tasks")
+        await it.settle()
+        ended = await find(it, task.task_key)
+
+    assert told.assignee == ended.assignee == "ann"
+    assert [one["assignee"] for one in row] == [None], "an engine opens the row again if its token had stopped"

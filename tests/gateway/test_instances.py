@@ -59,5 +59,8 @@ async def test_a_service_task_is_shown_as_who_takes_it_sees_it(dsn: str, api: Ap
         " values (9, 101, 4, now(), now(), now(), 1, 101, 'default', 'SERVICE_TASK', 'order.pack', 'pack')",
     )
     assert (await api.get("/v1/instances/101")).json["service_tasks"] == [
-        {"task_key": 9, "token": 4, "node_id": "pack", "type": "order.pack", "failed_attempts": 0}
-    ]
+        {
+            "task_key": 9, "token": 4, "node_id": "pack", "type": "order.pack", "failed_attempts": 0, "worker": None,
+            "claimed_until": None,
+        }
+    ]  # fmt: skip

@@ -34,6 +34,10 @@ FIRST_COLUMNS = """
     join pg_class c on c.oid = i.indexrelid and c.relnamespace = 'shardclock'::regnamespace
 """
 LISTED = {"task_acts", "audit"}  # nobody looks for one of them
+# They are listed in order with a tenant and without, and one is looked up at a time, or when its instance goes on: of
+# instances the table is not empty for as long as they are kept.
+IN_ORDER = {"instances", "tasks"}
+OF_THEM = {"instances_by_process", "tasks_by_tenant"}
 # It resolves all that there are.
 WHOLE = {("resolve_incidents", "incidents_pkey")}
 STATEMENTS = sorted(
@@ -44,7 +48,7 @@ STATEMENTS = sorted(
 
 
 async def test_no_other_index_has_the_key_that_rows_are_looked_up_by(dsn: str) -> None:
-    others = [tuple(row) for row in await query(dsn, OTHERS) if row["of_table"] not in LISTED]
+    others = [tuple(row) for row in await query(dsn, OTHERS) if row["of_table"] not in LISTED | IN_ORDER]
 
     assert others == []
 
@@ -59,7 +63,7 @@ async def test_no_statement_reads_a_whole_index_by_a_plan_that_was_made_on_empty
     for name in STATEMENTS:
         for node in await _plan_of(connection, name):
             index, condition = node.get("Index Name"), node.get("Index Cond", "").replace('"', "")
-            if index in first_columns and condition and not _mentions(condition, first_columns[index]):
+            if index in first_columns.keys() - OF_THEM and condition and not _mentions(condition, first_columns[index]):
                 whole.add((name, index))
     await connection.close()
 

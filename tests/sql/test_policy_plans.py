@@ -36,6 +36,9 @@ FILLED = (
         (timer_key, next_attempt_at, due_date, created_at, occurrence, slot, tenant_id, timer_type, target)
         select 100000 + i, now(), now(), now(), 1, i % 840, {TENANT}, 'USER', 'webhook:n'
         from generate_series(1, 10000) i""",
+    """insert into shardclock.definitions
+        (definition_key, tenant_id, process_id, version, name, resource, digest, model, starts)
+        values (1, 'big', 'p', 1, 'p', 'p.bpmn', sha256(''), '', '[]')""",
     f"""insert into shardclock.instances (instance_key, definition_key, version, tenant_id, process_id, state)
         select i, 1, 1, {TENANT}, 'p', '{{}}' from generate_series(1, 10000) i""",
     f"""insert into shardclock.business_keys (instance_key, tenant_id, business_key)
@@ -92,14 +95,14 @@ ASKED: dict[str, tuple[str, dict[str, Any], int]] = {
     "pending": ("count_pending", {"tenant_id": BIG, "most": PAGE}, PAGE),
     "page_of_the_log": ("end_of_page", {"after": 0, "page_size": PAGE}, PAGE),
     "deliveries": ("find_deliveries", DELIVERIES, PAGE),
-    "tasks": ("find_tasks", TASKS, 2 * PAGE),
+    "tasks": ("find_tasks", TASKS, 3 * PAGE),
     "no_tasks_for_a_user": ("find_tasks", TASKS | {"for_user": "nobody"}, 2 * STEP),
     "tasks_of_an_assignee": ("find_tasks_of_assignee", OF_TASKS | {"assignee": "user-100"}, 2 * 10),
     "tasks_of_an_instance": ("find_tasks_of_instances", TASKS_OF | {"instance_key": 1_000}, 2),
     "tasks_of_a_business_key": ("find_tasks_of_instances", TASKS_OF | {"business_key": "k2"}, 3 * 10),
     "task": ("find_task", {"task_key": 1_000, "tenant_id": BIG, "acts_max": PAGE}, 8),
     "ended_task": ("find_task", {"task_key": 20_000, "tenant_id": BIG, "acts_max": PAGE}, 8),
-    "instances_of_a_business_key": ("find_instances_by_business_key", NAMED, 2 * 10),
+    "instances_of_a_business_key": ("find_instances_by_business_key", NAMED, 3 * 10),
     "steps": ("steps_of", {"instance_key": 2, "after": 0, "page_size": PAGE}, 2),
     "request": ("find_requests", {"tenants": [BIG], "keys": ["k2"], "now": None}, 1),
 }

@@ -13,6 +13,7 @@ from sql.processes.apply import Writes, apply_steps
 from sql.processes.signals import read_due_signals
 from sql.session import QUEUE_PLANS, Session
 from sql.statements import statement
+from tests.support.factories import query
 from tests.support.plans import Prepared, prepare
 
 WAITING = 3_000
@@ -123,7 +124,7 @@ async def test_instances_that_end_cost_what_is_theirs(waiting: str) -> None:
     await apply.connection.close()
     assert all(len(FEW) <= read <= 6 * len(FEW) for read in rows.values()), "found, locked, deleted, looked for again"
     assert indexes == {
-        "timers_by_process_instance", "timers_pkey", "tasks_by_token", "tasks_pkey", "subscriptions_by_instance",
+        "timers_by_process_instance", "timers_pkey", "tasks_by_token", "subscriptions_by_instance",
         "subscriptions_pkey", "deliveries_of_service_tasks", "deliveries_of_children", "deliveries_pkey",
         "instances_by_parent", "instances_pkey", "incidents_pkey",
     }  # fmt: skip
@@ -178,6 +179,22 @@ async def test_a_page_of_instances_reads_no_more_than_it_shows(
     await find.connection.close()
     assert rows["instances"] == len(FEW)
     assert indexes == {"instances_pkey", "incidents_pkey"}
+
+
+async def test_a_page_of_a_process_that_is_rare_reads_none_of_others(waiting: str) -> None:
+    await query(
+        waiting,
+        "insert into shardclock.instances (instance_key, definition_key, version, tenant_id, process_id, state)"
+        " select 7000000 + n, 1, 1, 'default', 'rare', '{}' from generate_series(1, 5) n",
+    )
+    await query(waiting, "analyze shardclock.instances")
+    asked = {"tenant_id": "default", "process_id": "rare", "state": None, "before": None, "page_size": 20}
+    find = await prepare(waiting, "find_instances", plan_cache_mode="auto")
+
+    rows, _ = await reading(find, literals("find_instances", **asked))
+
+    await find.connection.close()
+    assert rows["instances"] == 5
 
 
 @pytest.mark.parametrize(

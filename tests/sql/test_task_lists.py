@@ -91,6 +91,16 @@ async def test_a_step_reads_no_more_than_it_may(crowded: str, asked: dict[str, A
     assert await rows_read(crowded, "find_tasks", **asked) <= 2 * STEP, "its rows, and where they end"
 
 
+async def test_a_step_of_a_tenant_reads_none_of_others(crowded: str) -> None:
+    late = "insert into shardclock.tasks (task_key, instance_key, token, tenant_id, process_id, node_id, name)"
+    await query(
+        crowded, f"{late} select i, i, 1, 'late', 'p', 'u', 'u' from generate_series($1::integer, $2) i", 20_001, 21_000
+    )
+    await query(crowded, "analyze shardclock.tasks")
+
+    assert await rows_read(crowded, "find_tasks", tenant_id="late", for_user="nobody", rows_max=100) <= 300
+
+
 async def test_a_page_that_is_full_at_once_reads_what_it_shows(crowded: str) -> None:
     assert await rows_read(crowded, "find_tasks", candidate_groups=["sales"]) <= PAGE
 
