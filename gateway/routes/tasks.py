@@ -80,19 +80,13 @@ class ClaimTaskRequest(BaseModel):
     assignee: str = Field(min_length=1, examples=["ann"])
 
 
-class UnclaimTaskRequest(BaseModel):
-    """Nothing more is said of a task that is given back."""
-
-    model_config = ConfigDict(extra="forbid")
-
-
 class CompleteTaskRequest(VariablesRequest):
     """What a task results in, and who has completed it."""
 
     assignee: str | None = Field(
         None,
         min_length=1,
-        description="who completes it: another's task is refused, one that nobody has becomes this person's; "
+        description="who completes it, and is recorded, also of a task that nobody has; another's task is refused; "
         "null: whoever has it is recorded",
         examples=["ann"],
     )
@@ -204,13 +198,12 @@ async def claim_task(task_key: Key, request: Request, caller: Writer) -> Respons
 @router.post("/tasks/{task_key:key}/unclaim", response_model=TaskStateAnswer)
 async def unclaim_task(task_key: Key, request: Request, caller: Writer) -> Response:
     """Take a task from whoever has it: nobody has it then."""
-    asked = await read_model(request, UnclaimTaskRequest)
 
     async def do(session: Session) -> TaskStateAnswer:
         outcome = await claim(session, task_key, assignee=None, tenant_id=caller.tenant_id)
         return await _of_person(session, caller, task_key, outcome)
 
-    return await do_once(request, caller, asked, do)
+    return await do_once(request, caller, {}, do)
 
 
 @router.post(
