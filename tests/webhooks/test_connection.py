@@ -17,7 +17,7 @@ from webhooks.sender import Sender
 
 ANSWER = b"HTTP/1.1 204 No Content\r\n\r\n"
 HINT = b"HTTP/1.1 103 Early Hints\r\n\r\n"
-LATE_S = 0.5  # turns of the loop that parse all that five sockets give take longer
+LATE_S = 2.0  # what keeps the loop keeps it for good; a busy machine stands still for half a second
 SOON_S = 3.0
 
 
