@@ -5,8 +5,24 @@ from typing import Annotated
 
 import typer
 
+from cli.endpoint_policy import (
+    OF_POLICY,
+    Concurrency,
+    ExpiresAfter,
+    GiveUpAfter,
+    MaxAttempts,
+    NoExpiresAfter,
+    NoGiveUpAfter,
+    NoRate,
+    Rate,
+    RetryMax,
+    RetryMin,
+    Timeout,
+    lengths,
+    lifted,
+    numbers,
+)
 from cli.file_text import is_file, read_text
-from cli.lengths import read_length
 from cli.lists import tell_if_full, tell_none
 from cli.options import DEFAULT_TENANT, Tenant
 from cli.output import DONE, NOT_DONE, Json, out, print_json, print_table, tell
@@ -17,15 +33,7 @@ from service.endpoints import Done, EndpointChange, NewSecret, StillNamed, TooMa
 from sql.endpoints.endpoints import WEBHOOK, EndpointName, ListedEndpoint, list_endpoints
 from sql.session import Session
 from timers.refusal import Refusal, shortened
-from webhooks.endpoint import TIMEOUT_S_MAX, TIMEOUT_S_MIN, EndpointRules
-from webhooks.policy import RULES
-
-RATE = RULES["rate_per_s"]
-DAY_S = 86_400
-OF_POLICY = (
-    "--concurrency", "--rate", "--timeout", "--max-attempts", "--expires-after", "--give-up-after", "--retry-min",
-    "--retry-max",
-)  # fmt: skip
+from webhooks.endpoint import EndpointRules
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Its name; timers have the target webhook:NAME.")]
 Url = Annotated[str, typer.Option("--url", help="Where webhooks are sent: https://…")]
@@ -33,34 +41,6 @@ Yes = Annotated[bool, typer.Option("--yes", help="Do it, even if pending timers 
 Asymmetric = Annotated[
     bool, typer.Option("--asymmetric", help="Sign with a key pair (v1a): the receiver gets only the public key.")
 ]
-Concurrency = Annotated[
-    int | None, typer.Option("--concurrency", min=1, max=1_000, help="At once from one worker; by default 50.")
-]
-Rate = Annotated[
-    float | None,
-    typer.Option("--rate", min=RATE.least, max=RATE.most, metavar="PER_SECOND", help="At most, from one worker."),
-]
-Timeout = Annotated[
-    str | None, typer.Option("--timeout", metavar="DURATION", help="For an answer, 1s to 30s; by default 15s.")
-]
-MaxAttempts = Annotated[
-    int | None, typer.Option("--max-attempts", min=1, max=100, help="By default 20; within three days.")
-]
-ExpiresAfter = Annotated[
-    str | None,
-    typer.Option("--expires-after", metavar="DURATION", help="No first attempt so long after its due date."),
-]
-GiveUpAfter = Annotated[
-    str | None,
-    typer.Option("--give-up-after", metavar="DURATION", help="No attempt so long after its firing; by default 3d."),
-]
-RetryMin = Annotated[
-    str | None, typer.Option("--retry-min", metavar="DURATION", help="The first pause, and the least; by default 5s.")
-]
-RetryMax = Annotated[
-    str | None, typer.Option("--retry-max", metavar="DURATION", help="The longest pause; by default 12h.")
-]
-
 endpoints = typer.Typer(
     help="List the endpoints that webhooks are sent to; the subcommands add, test and change them.",
     invoke_without_command=True,
@@ -128,8 +108,8 @@ def add(
         headers=_headers(headers or ()),
         secret=use_cases.drawn_secret(asymmetric=asymmetric) if secret is None else read_text("--secret", secret),
         policy={
-            **_numbers(concurrency, rate, max_attempts),
-            **_lengths(
+            **numbers(concurrency, rate, max_attempts),
+            **lengths(
                 timeout=timeout,
                 expires_after=expires_after,
                 give_up_after=give_up_after,
@@ -157,17 +137,13 @@ def change(
     no_headers: Annotated[bool, typer.Option("--no-headers", help="Send no headers of its own any more.")] = False,
     concurrency: Concurrency = None,
     rate: Rate = None,
-    no_rate: Annotated[bool, typer.Option("--no-rate", help="Send as many as there are.")] = False,
+    no_rate: NoRate = False,
     timeout: Timeout = None,
     max_attempts: MaxAttempts = None,
     expires_after: ExpiresAfter = None,
-    no_expires_after: Annotated[
-        bool, typer.Option("--no-expires-after", help="Send also what is due since long ago.")
-    ] = False,
+    no_expires_after: NoExpiresAfter = False,
     give_up_after: GiveUpAfter = None,
-    no_give_up_after: Annotated[
-        bool, typer.Option("--no-give-up-after", help="Make all attempts, however long it takes.")
-    ] = False,
+    no_give_up_after: NoGiveUpAfter = False,
     retry_min: RetryMin = None,
     retry_max: RetryMax = None,
     tenant: Tenant = DEFAULT_TENANT,
@@ -177,15 +153,15 @@ def change(
     if headers and no_headers:
         raise Refusal("--header and --no-headers exclude each other; leave one of them out")
     policy = {
-        **_numbers(concurrency, rate, max_attempts),
-        **_lengths(
+        **numbers(concurrency, rate, max_attempts),
+        **lengths(
             timeout=timeout,
             expires_after=expires_after,
             give_up_after=give_up_after,
             retry_min=retry_min,
             retry_max=retry_max,
         ),
-        **_lifted(
+        **lifted(
             rate_per_s=(rate, no_rate),
             expires_after_s=(expires_after, no_expires_after),
             give_up_after_s=(give_up_after, no_give_up_after),
@@ -308,47 +284,6 @@ def _with_session(work: Callable[[Session], Awaitable[int]]) -> int:
         raise Refusal(f"{refusal}: `shardclock endpoints` lists them") from None
     except TooManySecrets as refusal:
         raise Refusal(f"{refusal}, by --end") from None
-
-
-def _numbers(concurrency: int | None, rate: float | None, max_attempts: int | None) -> dict[str, float | None]:
-    """Return what was said of an endpoint's policy in numbers.
-
-    errors:  Refusal  a number out of its bounds
-    """
-    if rate is not None and not RATE.least <= rate <= RATE.most:  # nan is in each range, as typer compares
-        raise Refusal(f"--rate {rate:g} is refused: it must be a number from {RATE.least:g} to {RATE.most:,}")
-    said = {"concurrency": concurrency, "rate_per_s": rate, "max_attempts": max_attempts}
-    return {field: value for field, value in said.items() if value is not None}
-
-
-def _lengths(**said: str | None) -> dict[str, float | None]:
-    """Return what was said of an endpoint's policy in lengths of time, each by the name of its option.
-
-    errors:  Refusal  no length of time, or one out of its bounds
-    """
-    return {f"{name}_s": _length_s(name, text) for name, text in said.items() if text is not None}
-
-
-def _length_s(name: str, text: str) -> float:
-    option, rule = f"--{name.replace('_', '-')}", RULES[f"{name}_s"]
-    least_s, most_s = (TIMEOUT_S_MIN, TIMEOUT_S_MAX) if name == "timeout" else (rule.least, rule.most)
-    length_s = read_length(option, text).average().total_seconds()
-    if not least_s <= length_s <= most_s:
-        most = f"{most_s:g}s" if most_s < DAY_S else f"{most_s / DAY_S:g}d"
-        raise Refusal(f"{option} {shortened(text)} is refused: it must be from {least_s:g}s to {most}")
-    return length_s
-
-
-def _lifted(**limits: tuple[object, bool]) -> dict[str, float | None]:
-    """Return which limits of an endpoint's policy are lifted: of each what was given, and whether it is to go.
-
-    errors:  Refusal  one is given, and is to go
-    """
-    for field, (given, is_lifted) in limits.items():
-        if given is not None and is_lifted:
-            option = field.removesuffix("_per_s").removesuffix("_s").replace("_", "-")
-            raise Refusal(f"--{option} and --no-{option} exclude each other; leave one of them out")
-    return {field: None for field, (_, is_lifted) in limits.items() if is_lifted}
 
 
 def _headers(texts: Sequence[str]) -> dict[str, str]:

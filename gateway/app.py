@@ -38,6 +38,7 @@ from gateway.routes import (
     messages,
     processes,
     schedules,
+    service_tasks,
     targets,
     tasks,
     tenants,
@@ -67,7 +68,7 @@ NO_WAIT = f"ask without wait, or {ELSEWHERE}"
 OTHERS_SHARE = 4  # one session in so many is lent to no tenant that has all the others
 QUOTA_SESSIONS = 2  # on Postgres, to count what tenants have
 # Their changes heed idempotency keys.
-OF_PROCESSES = (processes.router, instances.router, messages.router, tasks.router, incidents.router)
+OF_PROCESSES = tuple(it.router for it in (processes, instances, messages, tasks, service_tasks, incidents))
 # Those of many timers come first: their paths would be a timer's, too.
 ROUTERS = (
     health.router, lines.router, bulk.router, schedules.router, log.router, deliveries.router, dead_letters.router,

@@ -259,18 +259,22 @@ class Session:
             self._is_walled = self._tenants is not None and await self._connection.fetchval(_HAS_POLICIES)
         if self._left:
             await self._wait_for_dropped_commits(self._connection)
-        if tells and self._is_walled and self._tenants is not None and self._served != self._tenants:
-            await self._tell_tenants(self._connection, self._tenants)
-        if tells and self._told_key_prefix != self._key_prefix:
-            await self._connection.execute(f"set shardclock.key_prefix = {_literal(self._key_prefix)}")
-            self._told_key_prefix = self._key_prefix
+        if tells:
+            await self._tell(self._connection)
         return self._connection
 
-    async def _tell_tenants(self, connection: Connection, tenants: Tenants) -> None:
-        """Tell the server whose rows it may show; no transaction is open, which could take that back."""
-        # Not by a parameter: `set` takes none, and a statement with parameters costs twice as much, for each request.
-        await connection.execute(f"set shardclock.tenants = {_literal(_said(tenants))}")
-        self._served = tenants
+    async def _tell(self, connection: Connection) -> None:
+        """Tell the server whose rows it may show, and who acts, if that is new; no transaction could take it back."""
+        # Not by parameters: `set` takes none, and a statement with parameters costs twice as much, for each request.
+        told = []
+        if self._is_walled and self._tenants is not None and self._served != self._tenants:
+            told.append(f"set shardclock.tenants = {_literal(_said(self._tenants))}")
+        if self._told_key_prefix != self._key_prefix:
+            told.append(f"set shardclock.key_prefix = {_literal(self._key_prefix)}")
+        if told:
+            tenants, key_prefix = self._tenants, self._key_prefix
+            await connection.execute("; ".join(told))
+            self._served, self._told_key_prefix = tenants, key_prefix
 
     def _reveal(self) -> str:
         try:

@@ -1,6 +1,6 @@
-"""What several routes are asked alike: why, for how long, which timers; and that a timer is the caller's own."""
+"""What several routes are asked alike: why, for how long, with which variables, and which timers of its own."""
 
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
@@ -16,6 +16,10 @@ from timers.duration import parse_duration
 from timers.model import BIGINT_MAX
 from timers.refusal import InvalidTimer
 
+PROCESSES_LISTED_MAX = 1_000  # of instances, of tasks
+BUSINESS_KEY_CHARS_MAX = 255
+ORDER = {"order": 42}
+
 
 class ReasonRequest(BaseModel):
     """Why somebody changes something."""
@@ -23,6 +27,14 @@ class ReasonRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     reason: str | None = Field(None, max_length=1_000, description="kept in the record", examples=["order was paid"])
+
+
+class VariablesRequest(BaseModel):
+    """Variables that are given or set."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    variables: dict[str, Any] = Field(default_factory=dict, examples=[ORDER])
 
 
 DryRun = Annotated[bool, Query(description="say what would be done, and do nothing")]

@@ -25,14 +25,19 @@ async def do_once(
     *,
     status: int = HTTPStatus.OK,
     did: Callable[[Done], bool] = lambda _: True,
+    dry_run: bool = False,
 ) -> Response:
     """Do something with processes in a session, and tell engines; not again if the same request was done before.
 
     The history tells by which API key. `body` is what else makes a request the same. `did` says of an answer whether
-    something was done: if nothing was, the same request is done anew.
+    something was done: if nothing was, the same request is done anew. A `dry_run` has no answer that is kept: the same
+    key may then do what was only said.
 
     errors:  as `once`, and whatever `do` raises; then nothing was done
     """
+    if dry_run:
+        async with gateway_of(request).pool.session(caller.tenants) as session:
+            return JSONResponse((await do(session)).model_dump(mode="json"), status)
     idempotent = request_of(request, caller, body)
     # What is an operator's is recorded in the same transaction.
     is_act, key_prefix = act_of(request) is not None, caller.key or ""

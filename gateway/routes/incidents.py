@@ -74,9 +74,7 @@ async def list_incidents(gateway: Here, caller: Reader, wanted: Annotated[Incide
         ResolveIncidentsRequest, is_needed=False, example={"process_id": "order", "saying": "the card is expired"}
     ),
 )
-async def resolve_incidents(
-    request: Request, gateway: Here, caller: Manager, dry_run: DryRun = False
-) -> ResolvedAnswer | Response:
+async def resolve_incidents(request: Request, caller: Manager, dry_run: DryRun = False) -> Response:
     """Resolve incidents: their tokens go on where they stopped. Signals that are dead letters are redriven instead."""
     asked = await read_model(request, ResolveIncidentsRequest)
     asked.check()
@@ -85,8 +83,4 @@ async def resolve_incidents(
         done = await resolve_many(session, asked.filter_of(caller), limit=asked.limit, dry_run=dry_run)
         return ResolvedAnswer.of(done)
 
-    if dry_run:
-        # It has no answer that is kept: the same key may then do what was only said.
-        async with gateway.pool.session(caller.tenants) as session:
-            return await do(session)
-    return await do_once(request, caller, asked, do)
+    return await do_once(request, caller, asked, do, dry_run=dry_run)

@@ -1,6 +1,6 @@
 """Instances of processes: list and show them, wait for their end, and change what runs."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -19,7 +19,7 @@ from gateway.answers.processes import (
 )
 from gateway.parts import Gateway, Here, Manager, Reader, Writer, read_model
 from gateway.reference.openapi import body_of
-from gateway.requests.asked import DryRun
+from gateway.requests.asked import BUSINESS_KEY_CHARS_MAX, PROCESSES_LISTED_MAX, DryRun, VariablesRequest
 from gateway.requests.callers import Caller
 from gateway.requests.listing import listing
 from gateway.requests.paths import Key
@@ -35,13 +35,9 @@ from sql.processes.instances import StateFilter, WholeInstance
 from sql.session import Session
 from timers.model import BIGINT_MAX
 
-LISTED_MAX = 1_000
-BUSINESS_KEY_CHARS_MAX = 255
-ORDER = {"order": 42}
-
 router = APIRouter(prefix="/v1/instances", tags=["processes"])
 
-Limit = Annotated[int, Query(ge=1, le=LISTED_MAX)]
+Limit = Annotated[int, Query(ge=1, le=PROCESSES_LISTED_MAX)]
 
 
 class InstancesQuery(BaseModel):
@@ -56,7 +52,7 @@ class InstancesQuery(BaseModel):
     state: Annotated[StateFilter, BeforeValidator(str.upper)] | None = Field(
         None, description="only those, in upper or lower case; ENDED: in any way, INCIDENT: with one"
     )
-    limit: int = Field(100, ge=1, le=LISTED_MAX)
+    limit: int = Field(100, ge=1, le=PROCESSES_LISTED_MAX)
     before: int | None = Field(None, ge=1, le=BIGINT_MAX, description="the last answer's `next`")
 
 
@@ -70,14 +66,6 @@ class CancelInstancesRequest(BaseModel):
     )
     process_id: str | None = Field(None, description="only of this process", examples=["order"])
     limit: int = Field(AT_ONCE_MAX, ge=1, le=AT_ONCE_MAX, description="at most so many, the newest of them")
-
-
-class VariablesRequest(BaseModel):
-    """Variables that are given or set."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    variables: dict[str, Any] = Field(default_factory=dict, examples=[ORDER])
 
 
 class SetVariablesRequest(VariablesRequest):
@@ -164,9 +152,7 @@ async def cancel_instance(instance_key: Key, request: Request, caller: Writer) -
     response_model=CanceledAnswer,
     openapi_extra=body_of(CancelInstancesRequest, example={"business_key": "order-42"}),
 )
-async def cancel_instances(
-    request: Request, gateway: Here, caller: Writer, dry_run: DryRun = False
-) -> CanceledAnswer | Response:
+async def cancel_instances(request: Request, caller: Writer, dry_run: DryRun = False) -> Response:
     """Cancel the instances of a business key that have not ended, with all that they wait for."""
     asked = await read_model(request, CancelInstancesRequest)
 
@@ -181,11 +167,7 @@ async def cancel_instances(
         )
         return CanceledAnswer.of(done)
 
-    if dry_run:
-        # It has no answer that is kept: the same key may then do what was only said.
-        async with gateway.pool.session(caller.tenants) as session:
-            return await do(session)
-    return await do_once(request, caller, asked, do)
+    return await do_once(request, caller, asked, do, dry_run=dry_run)
 
 
 @router.post(

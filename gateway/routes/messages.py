@@ -8,9 +8,8 @@ from starlette.responses import Response
 from gateway.answers.processes import InstanceKeysAnswer
 from gateway.parts import Writer, read_model
 from gateway.reference.openapi import body_of
-from gateway.requests.asked import seconds_of
+from gateway.requests.asked import VariablesRequest, seconds_of
 from gateway.routes.doing import do_once
-from gateway.routes.instances import VariablesRequest
 from sql.processes import instances as statements
 from sql.session import Session
 

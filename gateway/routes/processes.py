@@ -20,13 +20,14 @@ from gateway.answers.processes import (
 )
 from gateway.parts import Here, Manager, Reader, Writer, gateway_of, read_model
 from gateway.reference.openapi import body_of
+from gateway.requests.asked import BUSINESS_KEY_CHARS_MAX, ORDER, VariablesRequest
 from gateway.requests.bodies import read_body
 from gateway.requests.idempotency import REPLAYED
 from gateway.requests.paths import Key, Name
 from gateway.requests.problems import NOT_FOUND, Problem
 from gateway.requests.wait import WaitForEnd
 from gateway.routes.doing import do_once
-from gateway.routes.instances import BUSINESS_KEY_CHARS_MAX, ORDER, VariablesRequest, ended
+from gateway.routes.instances import ended
 from gateway.routes.waiting import may_wait
 from service import deployment
 from service import processes as use_cases

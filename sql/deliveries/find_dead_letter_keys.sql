@@ -1,4 +1,4 @@
--- Finds dead letters that are to be changed, the one that was given up first coming first, one page at a time: only what is
+-- Finds dead letters that are to be changed, the oldest first, one page at a time: only what is
 -- said of many at once.
 --
 -- in:    :timer_key bigint or null, :target text or null, :tenant_id text or null, :died_before timestamptz or null;

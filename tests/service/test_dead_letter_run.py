@@ -1,4 +1,4 @@
-"""Prove that a run over all dead letters takes each once, the oldest first, at its rate, and tells what it has done."""
+"""A run over all dead letters takes each once, the oldest first, and keeps to its rate. Then it tells what it did."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Told:
 
 
 class Batches:
-    """Make the batches of an act, keep what each was asked for and, if told so, let what is redriven die again."""
+    """Make the batches of an act, and keep what each was asked for. If told so, what is redriven dies again."""
 
     def __init__(self, act: Act, dsn: str | None = None) -> None:
         self.asked: list[list[int]] = []

@@ -1,4 +1,4 @@
-"""A row that is looked up by its key is found by one probe, also by a plan that was made while the table was empty.
+"""To look up a row by its key takes one probe. That holds for a plan that was made on an empty table, too.
 
 On a table that was emptied and vacuumed, to read a whole index costs the planner as much as one probe. So whichever
 index has the key among its columns is as good as the key's own, and a long session may keep such a plan until the next
@@ -34,8 +34,8 @@ FIRST_COLUMNS = """
     join pg_class c on c.oid = i.indexrelid and c.relnamespace = 'shardclock'::regnamespace
 """
 LISTED = {"task_acts", "audit"}  # nobody looks for one of them
-# They are listed in order with a tenant and without, and one is looked up at a time, or when its instance goes on: of
-# instances the table is not empty for as long as they are kept.
+# These are listed in order, with a tenant and without. Instances are kept for days, so their table is never emptied. Of
+# tasks one is looked up at a time.
 IN_ORDER = {"instances", "tasks"}
 OF_THEM = {"instances_by_process", "tasks_by_tenant"}
 # It resolves all that there are.

@@ -9,7 +9,7 @@ from tests.support.factories import BOUND_S
 
 MANY, FEW = 3_000, 10
 PLANNED_AFTER = 6  # calls: a plan of each statement is kept then
-# Each instance has a definition and a business key of its own, waits for a task, and has ended one, as the log tells.
+# Each instance has its own definition and business key. It waits for one task; the log tells that another has ended.
 FILL = """
     insert into shardclock.definitions (
         definition_key, tenant_id, process_id, version, name, resource, digest, model, starts

@@ -1,4 +1,4 @@
-"""Prove that a person's tasks are found among many of others, each once, and that a search reads as few as it may."""
+"""A person's tasks are found among many of other people, each once. A search reads no more rows than it may."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from timers.refusal import Refusal
 OTHERS = 10_000
 STEP = 500
 PAGE = 20
-# All of them are others', but for one that ann has, one that nobody has and she may take, and one of a group. Nobody
-# has analyzed the table.
+# Three of them are for ann: she has one, she may take one that nobody has, and one is for a group. All others are other
+# people's. Nobody has analyzed the table.
 FILL = """
     insert into shardclock.tasks (
         task_key, instance_key, token, tenant_id, process_id, node_id, name, assignee, candidate_groups, candidate_users

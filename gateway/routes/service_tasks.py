@@ -1,0 +1,208 @@
+"""Service tasks that programs take and do themselves."""
+
+from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from gateway.answers.processes import ServiceTaskAnswer, ServiceTasksAnswer, TaskStateAnswer
+from gateway.parts import Here, Writer, read_model
+from gateway.reference.openapi import body_of
+from gateway.requests.asked import ORDER, PROCESSES_LISTED_MAX, VariablesRequest, seconds_of
+from gateway.requests.idempotency import NothingDone
+from gateway.requests.paths import Key
+from gateway.requests.wait import WaitForTasks
+from gateway.routes.doing import do_once
+from gateway.routes.task_states import told
+from gateway.routes.waiting import may_wait
+from service.service_tasks import NOT_YOURS
+from sql.deliveries.claim import Lane
+from sql.processes import service_tasks as statements
+from sql.session import Session
+from timers.model import INTEGER_MAX
+
+router = APIRouter(prefix="/v1/service-tasks", tags=["processes"])
+
+
+class ActivateRequest(BaseModel):
+    """Which service tasks are taken, and for how long."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    type: str = Field(max_length=200, examples=["order.pack"])
+    most: int = Field(10, ge=1, le=PROCESSES_LISTED_MAX)
+    lease: str = Field("PT1M", description="an ISO 8601 duration, a second to a day")
+    worker: str | None = Field(
+        None,
+        min_length=1,
+        max_length=100,
+        description="what the program calls itself, for operators who ask who has a task",
+        examples=["packer-3"],
+    )
+
+
+class ExtendRequest(BaseModel):
+    """For how long a service task stays the caller's."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    claim: int = Field(ge=1, le=INTEGER_MAX, description="as it was taken", examples=[1])
+    lease: str = Field("PT1M", description="from now, an ISO 8601 duration, a second to a day")
+
+
+class CompleteRequest(VariablesRequest):
+    """What a service task results in."""
+
+    claim: int = Field(ge=1, le=INTEGER_MAX, description="as it was taken", examples=[1])
+
+
+class FailRequest(BaseModel):
+    """Why a service task could not be done, and whether it is tried again."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    claim: int = Field(ge=1, le=INTEGER_MAX, description="as it was taken", examples=[1])
+    reason: str = Field(max_length=1_000, examples=["no box is left"])
+    retries: int | None = Field(
+        None,
+        ge=0,
+        le=1_000,
+        description="further attempts, until it is said again; 0: none, and its instance has an incident; null: as many"
+        " as are left of the model's `retries`, or of three attempts if it has none",
+    )
+    retry_after: str = Field("PT0S", description="when the next may be made, an ISO 8601 duration")
+
+
+class ThrowErrorRequest(CompleteRequest):
+    """With which error a service task ends."""
+
+    code: str = Field(min_length=1, max_length=200, examples=["OUT_OF_STOCK"])
+    reason: str | None = Field(None, max_length=1_000)
+
+
+@router.post(
+    "/activate",
+    response_model=ServiceTasksAnswer,
+    openapi_extra=body_of(ActivateRequest, example={"type": "order.pack", "lease": "PT30S"}),
+)
+async def activate_service_tasks(
+    request: Request, gateway: Here, caller: Writer, wait: WaitForTasks = None
+) -> Response:
+    """Take service tasks of a type, for a program that does them itself; they are its own until the lease runs out.
+
+    With `wait`, answer when there is one, or when the time is over. Of those who wait for a type the first gets it.
+    """
+    asked = await read_model(request, ActivateRequest)
+    lease_s = seconds_of("lease", asked.lease)
+
+    async def do(session: Session) -> ServiceTasksAnswer:
+        found = await statements.activate_service_tasks(
+            session,
+            asked.type,
+            most=asked.most,
+            lease_s=lease_s,
+            tenant_id=caller.tenant_id,
+            worker=asked.worker,
+        )
+        return ServiceTasksAnswer(tasks=[ServiceTaskAnswer.of(it) for it in found])
+
+    nothing = NothingDone(ServiceTasksAnswer(tasks=[]).model_dump())
+
+    async def look() -> Response:
+        answer = await do_once(request, caller, asked, do, did=lambda answer: bool(answer.tasks))
+        return nothing if isinstance(answer, NothingDone) else answer
+
+    async with may_wait(gateway, caller, wait, gateway.task_wait_places) as wait_s:
+        return await gateway.task_lines.wait(
+            Lane(asked.type, caller.tenant_id),
+            look,
+            nothing=nothing,
+            is_gone=request.is_disconnected,
+            within_s=wait_s,
+        )
+
+
+@router.post(
+    "/{task_key:key}/extend",
+    response_model=TaskStateAnswer,
+    openapi_extra=body_of(ExtendRequest, example={"claim": 1, "lease": "PT30S"}),
+)
+async def extend_service_task(task_key: Key, request: Request, caller: Writer) -> Response:
+    """Keep a service task that was taken for longer; also after its lease, if nobody else has taken it."""
+    asked = await read_model(request, ExtendRequest)
+    lease_s = seconds_of("lease", asked.lease)
+
+    async def do(session: Session) -> TaskStateAnswer:
+        outcome = await statements.extend_service_task(
+            session, task_key, asked.claim, lease_s=lease_s, tenant_id=caller.tenant_id
+        )
+        return told(task_key, outcome, NOT_YOURS)
+
+    return await do_once(request, caller, asked, do)
+
+
+@router.post(
+    "/{task_key:key}/complete",
+    response_model=TaskStateAnswer,
+    openapi_extra=body_of(CompleteRequest, example={"claim": 1, "variables": ORDER}),
+)
+async def complete_service_task(task_key: Key, request: Request, caller: Writer) -> Response:
+    """Complete a service task that was taken; its instance goes on."""
+    asked = await read_model(request, CompleteRequest)
+
+    async def do(session: Session) -> TaskStateAnswer:
+        outcome = await statements.complete_service_task(
+            session, task_key, asked.claim, variables=asked.variables, tenant_id=caller.tenant_id
+        )
+        return told(task_key, outcome, NOT_YOURS)
+
+    return await do_once(request, caller, asked, do)
+
+
+@router.post(
+    "/{task_key:key}/fail",
+    response_model=TaskStateAnswer,
+    openapi_extra=body_of(FailRequest, example={"claim": 1, "reason": "no box is left", "retries": 2}),
+)
+async def fail_service_task(task_key: Key, request: Request, caller: Writer) -> Response:
+    """Say that a service task could not be done; without further retries its instance has an incident."""
+    asked = await read_model(request, FailRequest)
+    retry_after_s = seconds_of("retry_after", asked.retry_after)
+
+    async def do(session: Session) -> TaskStateAnswer:
+        outcome = await statements.fail_service_task(
+            session,
+            task_key,
+            asked.claim,
+            reason=asked.reason,
+            retries=asked.retries,
+            retry_after_s=retry_after_s,
+            tenant_id=caller.tenant_id,
+        )
+        return told(task_key, outcome, NOT_YOURS)
+
+    return await do_once(request, caller, asked, do)
+
+
+@router.post(
+    "/{task_key:key}/throw",
+    response_model=TaskStateAnswer,
+    openapi_extra=body_of(ThrowErrorRequest, example={"claim": 1, "code": "OUT_OF_STOCK"}),
+)
+async def throw_service_task_error(task_key: Key, request: Request, caller: Writer) -> Response:
+    """End a service task with an error of BPMN. An event of the model may catch it by its code."""
+    asked = await read_model(request, ThrowErrorRequest)
+
+    async def do(session: Session) -> TaskStateAnswer:
+        outcome = await statements.throw_service_task_error(
+            session,
+            task_key,
+            asked.claim,
+            code=asked.code,
+            reason=asked.reason,
+            variables=asked.variables,
+            tenant_id=caller.tenant_id,
+        )
+        return told(task_key, outcome, NOT_YOURS)
+
+    return await do_once(request, caller, asked, do)
