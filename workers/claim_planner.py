@@ -8,17 +8,43 @@ are free again. It reads every lane from its beginning, and takes long if many s
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from sql.deliveries.claim import BEGINNING, ClaimedDelivery, DeliveryScan, DeliveryScanResult, Lane, Position
 
 SEARCH_SHARE, SEARCH_GAP_S = 0.1, 0.02  # searches take at most a tenth of the time
-# A delivery is due when its firing begins, and is seen when that is committed: some milliseconds later. What is seen
-# later than this is found by a search.
-MARGIN_S = 0.3
+# A delivery is due when its firing begins, and is seen when that is committed: some milliseconds later, or a second if
+# thousands fire at once. A lane is read again from so long before the last reading of it began, and from longer before
+# if firings took longer lately. What is seen even later is found by a search.
+MARGIN_S, FIRINGS_LONGER, MARGIN_MAX_S = 0.3, 2.0, 5.0
+FIRINGS_KEPT_S = 5.0  # how long the slowest firing counts
+READING_MAX_S = 5.0  # of a longer reading only the end is read again: the claims are no search
 # While deliveries come, the known lanes are read so often: that costs less than a hint for each. Then ever more seldom.
 BUSY_PAUSE_S, PAUSE_MAX_S = 0.004, 1.0
 LANES_MAX = 200  # of which a position is known; searches alone read the others
+
+
+@dataclass(slots=True)
+class SlowestFiring:
+    """How long firings take before they are committed, by what is claimed of them.
+
+    units:   seconds; now_s of the monotonic clock
+    """
+
+    _took_s: float = 0.0
+    _at_s: float = float("-inf")
+
+    def learn(self, claimed: Sequence[ClaimedDelivery], *, now_s: float) -> None:
+        """Learn how long it was from the begin of each firing until it wrote its delivery."""
+        # Of one that was tried before, the next attempt is later than the firing: it tells nothing.
+        took_s = max(((it.fired_at - it.next_attempt_at).total_seconds() for it in claimed), default=0.0)
+        if took_s >= self._took_s or now_s > self._at_s + FIRINGS_KEPT_S:
+            self._took_s, self._at_s = max(0.0, took_s), now_s
+
+    @property
+    def margin_s(self) -> float:
+        """Return how long before a reading a firing may have begun whose deliveries it did not see."""
+        return min(MARGIN_S + FIRINGS_LONGER * self._took_s, MARGIN_MAX_S)
 
 
 @dataclass(slots=True)
@@ -33,6 +59,8 @@ class ClaimPlanner:
     _search_at_s: float = float("-inf")
     _after: Lane = BEGINNING  # where the next part of a search begins
     _searched_s: float = 0.0  # how long its parts have taken so far
+    _reading_since: datetime | None = None  # when the claims that have found no end so far began
+    _firings: SlowestFiring = field(default_factory=SlowestFiring)
 
     def known(self, scan: DeliveryScan) -> DeliveryScan | None:
         """Complete a scan of the known lanes for which there are places; None if there are none."""
@@ -67,11 +95,18 @@ class ClaimPlanner:
             self._after = taken.next
             self._end_search(took_s, ended_s)
         self._remember(_ends_of(taken.claimed))
+        self._firings.learn(taken.claimed, now_s=ended_s)
+        began = taken.server_time - timedelta(seconds=took_s)
+        since = max(self._reading_since or began, began - timedelta(seconds=READING_MAX_S))
         is_whole = scan.lanes is not None or (scan.after == BEGINNING and taken.next == BEGINNING)
         if is_whole and not taken.saturated:
-            # Nothing is left: the next scan reads what fires from now on, and what was firing during this one.
-            begin = Position(taken.server_time - timedelta(seconds=took_s + MARGIN_S), 0)
+            # Nothing is left: the next scan reads what fires from now on, and what was firing since this reading began.
+            # While it went on behind what it had claimed, it passed where that was to come.
+            begin = Position(since - timedelta(seconds=self._firings.margin_s), 0)
             self._remember({lane: begin for lane in self._positions if scan.has_places(lane)})
+            self._reading_since = None
+        else:
+            self._reading_since = since
         return taken.next != BEGINNING or (taken.saturated and bool(taken.claimed))
 
     def go_back_to(self, deliveries: Sequence[ClaimedDelivery]) -> None:

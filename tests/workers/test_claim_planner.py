@@ -9,7 +9,19 @@ import pytest
 
 from sql.deliveries.claim import BEGINNING, ClaimedDelivery, DeliveryScan, DeliveryScanResult, Lane, Position
 from tests.support.handlers import NOON, delivery
-from workers.claim_planner import BUSY_PAUSE_S, LANES_MAX, MARGIN_S, SEARCH_GAP_S, SEARCH_SHARE, ClaimPlanner
+from workers.claim_planner import (
+    BUSY_PAUSE_S,
+    FIRINGS_KEPT_S,
+    FIRINGS_LONGER,
+    LANES_MAX,
+    MARGIN_MAX_S,
+    MARGIN_S,
+    READING_MAX_S,
+    SEARCH_GAP_S,
+    SEARCH_SHARE,
+    ClaimPlanner,
+    SlowestFiring,
+)
 
 ORDERS, CARTS = Lane("order.expired", "default"), Lane("cart.left", "default")
 SCAN = DeliveryScan(["order.expired", "cart.left"], 1_000)
@@ -24,7 +36,8 @@ def search(planner: ClaimPlanner, result: DeliveryScanResult, *, at_s: float = 0
 
 
 def at_ms(milliseconds: float, key: int, target: str = "order.expired") -> ClaimedDelivery:
-    return delivery(key, target=target, next_attempt_at=NOON + timedelta(milliseconds=milliseconds))
+    begun = NOON + timedelta(milliseconds=milliseconds)
+    return delivery(key, target=target, next_attempt_at=begun, fired_at=begun)
 
 
 def lanes_of(planner: ClaimPlanner, scan: DeliveryScan = SCAN) -> dict[Lane, Position]:
@@ -68,6 +81,55 @@ def test_a_lane_without_more_goes_on_with_what_was_firing_when_the_scan_began() 
     assert not search(planner, taken(at_ms(-5, 7)), took_s=0.001)
 
     assert lanes_of(planner) == {ORDERS: Position(NOON - timedelta(seconds=0.001 + MARGIN_S), 0)}
+
+
+def test_after_many_claims_a_lane_is_read_again_from_where_they_began() -> None:
+    planner = ClaimPlanner()
+    search(planner, taken())
+    claims = [
+        (at_ms(-9, 1), NOON, True),  # it goes on behind what is due 9 ms before noon,
+        (at_ms(-1, 2), NOON + timedelta(seconds=1), True),
+        (at_ms(-1, 3), NOON + timedelta(seconds=2), False),  # and comes to an end two seconds later
+    ]
+    for claimed, server_time, saturated in claims:
+        known = replace(SCAN, lanes={ORDERS: Position(claimed.next_attempt_at, 0)})
+        result = replace(taken(claimed, saturated=saturated), server_time=server_time)
+        planner.learn(known, result, began_s=0.0, ended_s=0.1)
+
+    begin = NOON - timedelta(seconds=0.1 + MARGIN_S)
+    assert lanes_of(planner) == {ORDERS: Position(begin, 0)}, "a firing may have been committed behind the claims"
+    planner.learn(replace(SCAN, lanes=lanes_of(planner)), taken(), began_s=0.0, ended_s=0.1)
+    assert lanes_of(planner) == {ORDERS: Position(begin, 0)}, "a reading without more begins and ends at once"
+
+
+def test_of_a_long_reading_only_the_end_is_read_again() -> None:
+    planner = ClaimPlanner()
+    search(planner, taken(at_ms(-1, 1), saturated=True), took_s=0.0)
+    late = replace(taken(at_ms(0, 2)), server_time=NOON + timedelta(minutes=10))
+
+    planner.learn(replace(SCAN, lanes=lanes_of(planner)), late, began_s=0.0, ended_s=0.0)
+
+    assert lanes_of(planner) == {ORDERS: Position(late.server_time - timedelta(seconds=READING_MAX_S + MARGIN_S), 0)}
+
+
+@pytest.mark.parametrize(
+    ("firing_s", "later_s", "margin_s"),
+    [
+        (0.5, 1.0, MARGIN_S + FIRINGS_LONGER * 0.5),
+        (0.5, FIRINGS_KEPT_S + 1.0, MARGIN_S),
+        (60.0, 1.0, MARGIN_MAX_S),
+        (-60.0, 1.0, MARGIN_S),  # a second attempt, a minute after its firing
+    ],
+)
+def test_the_slower_firings_were_lately_the_further_back_a_lane_is_read(
+    firing_s: float, later_s: float, margin_s: float
+) -> None:
+    firings = SlowestFiring()
+    first = at_ms(0, 1)._replace(fired_at=NOON + timedelta(seconds=firing_s))
+    firings.learn([first, at_ms(0, 2)] if firing_s > 0 else [first], now_s=0.0)
+    firings.learn([at_ms(0, 3)], now_s=later_s)
+
+    assert firings.margin_s == pytest.approx(margin_s)
 
 
 @pytest.mark.parametrize(("took_s", "pause_s"), [(0.3, 0.3 / SEARCH_SHARE), (0.0001, SEARCH_GAP_S)])
