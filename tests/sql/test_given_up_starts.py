@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
+import asyncpg
+import pytest
+
 from service import processes
 from sql.processes.instances import cancel_instance, find_instance
 from sql.session import Session
 from tests.support.bpmn import model
-from tests.support.factories import query
+from tests.support.factories import query, value
 from tests.support.sql_client import session as as_role
 
 BURY = """
@@ -38,6 +41,18 @@ async def test_the_schedulers_role_cancels_it(each_dsn: str) -> None:
     assert (found.found.state, found.found.business_key) == ("CANCELED", "order-42")
     (step,) = await query(each_dsn, "select signals::text from shardclock.instance_steps")
     assert '"by": "test_scheduler"' in step["signals"]
+
+
+async def test_a_gateway_cancels_those_of_the_tenants_that_it_serves(each_dsn: str) -> None:
+    key = await given_up(each_dsn)
+    async with as_role(each_dsn, "gateway") as session:
+        session.serve(frozenset({"eve"}))
+        async with session.connection() as connection:
+            with pytest.raises(asyncpg.InsufficientPrivilegeError, match=f"instance {key} is of a tenant that"):
+                await connection.fetchval("select shardclock.cancel_start($1)", key)
+        assert await value(each_dsn, "select count(*) from shardclock.dead_letters") == 1
+        session.serve(frozenset({"eve", "default"}))
+        assert await cancel_instance(session, key) == "SENT"
 
 
 async def test_of_two_who_cancel_it_one_does_and_the_other_hears_of_it(each_dsn: str) -> None:

@@ -1,0 +1,63 @@
+-- A start that no engine could take is a dead letter, which an operator may redrive later: an instance that is cancelled
+-- until then never begins. It is written as one that has ended, so that it is found until it is forgotten. It runs as its
+-- owner, because nobody who cancels may write instances. No policy holds an owner, so it asks itself what the policies of
+-- dead letters ask: whether the session serves the start's tenant (sql/roles.sql).
+create or replace function shardclock.cancel_start(instance_key bigint)
+returns boolean
+language plpgsql
+security definer
+set enable_seqscan = off
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    served constant text := coalesce(nullif(current_setting('shardclock.tenants', true), ''), '*');
+    start shardclock.dead_letters;
+begin
+    delete from shardclock.dead_letters d
+    where d.timer_key = cancel_start.instance_key
+        and (d.target = 'process:instance') is true
+        and d.process_instance_key is null
+    returning d.* into start;
+    if not found then
+        return false; -- somebody has redriven or discarded it
+    end if;
+    if served <> '*' and start.tenant_id <> all (nullif(served, '*')::text[]) then
+        raise exception 'instance % is of a tenant that the session does not serve', instance_key
+            using errcode = 'insufficient_privilege';
+    end if;
+    insert into shardclock.command_log (
+        timer_key, due_date, created_at, occurrence, intent, tenant_id, timer_type, target, target_element_id, name,
+        schedule, detail
+    )
+    values (
+        start.timer_key, start.due_date, start.created_at, start.occurrence, 'DISCARDED', start.tenant_id,
+        start.timer_type, start.target, start.target_element_id, start.name, start.schedule,
+        jsonb_build_object('by', session_user, 'reason', 'its instance was cancelled')
+    );
+    insert into shardclock.instances (
+        instance_key, definition_key, version, started_at, ended_at, tenant_id, process_id, outcome
+    )
+    select start.timer_key, d.definition_key, 1, start.created_at, now(), d.tenant_id, d.process_id, 'CANCELED'
+    from shardclock.definitions d
+    where d.definition_key = (start.payload ->> 'definition')::bigint;
+    if found then
+        insert into shardclock.instance_steps (instance_key, version, holder, signals, passes)
+        values (
+            start.timer_key, 1, 0,
+            jsonb_build_array(
+                jsonb_strip_nulls(
+                    jsonb_build_object(
+                        'key', start.timer_key, 'kind', 'cancel', 'token', 1, 'by', session_user,
+                        'key_prefix', nullif(left(current_setting('shardclock.key_prefix', true), 60), '')
+                    )
+                )
+            ),
+            '[]'
+        );
+    else
+        -- Its process is gone, so there is nothing to show.
+        delete from shardclock.business_keys b where b.instance_key = start.timer_key;
+    end if;
+    return true;
+end
+$$;
