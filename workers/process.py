@@ -24,6 +24,7 @@ from shardclock import (
     find_handlers,
 )
 from sql.deliveries.claim import ClaimedDelivery
+from workers.call_socket import CallServer, CallSocket, SocketLost, connected
 from workers.ended import has_ended, sentence_of
 from workers.handler import HandlerSpec
 from workers.importing import prepare_to_import
@@ -74,9 +75,9 @@ class HandlerProcess(Protocol):
         """
 
     async def ready(self) -> None:
-        """Wait until the user's code is imported.
+        """Wait until the user's code is imported; later, until the process shows that it is alive.
 
-        errors:  ProcessDied  it can't be imported
+        errors:  ProcessDied  it can't be imported, or has ended
         """
 
     async def gone(self) -> None:
@@ -145,21 +146,29 @@ class HandlerActor:
     def __init__(self, modules: str, directory: str, target: str, calls_max: int, priority: int) -> None:
         prepare_to_import(directory, priority=priority)
         self._calls = HandlerCalls(find_handlers(modules.split(","))[target], calls_max)
+        self._server = CallServer(self._answer)
         leave_out_of_collections()
 
+    async def listen(self) -> str | None:
+        """Listen for the worker, once the user's code is imported; return where, as `CallServer.listen` does."""
+        return await self._server.listen()
+
     async def ready(self) -> None:
-        """Answer once the user's code is imported."""
+        """Answer: the process is alive, and nothing keeps its loop."""
 
     async def gone(self) -> None:
         """Never answer: the pending call fails when the process ends."""
         await asyncio.Event().wait()
 
     async def call(self, envelopes: bytes) -> tuple[list[Outcome | None], float]:
-        """Call the handler for each timer, as `HandlerCalls` does.
+        """Call the handler for each timer, as `HandlerCalls` does: for a worker on another host.
 
         shape:   the envelopes come pickled
         """
         return await self._calls.call(pickle.loads(envelopes))  # noqa: S301 - ours
+
+    async def _answer(self, envelopes: bytes) -> bytes:
+        return pickle.dumps(await self.call(envelopes), pickle.HIGHEST_PROTOCOL)
 
 
 class RayHandlerProcess:
@@ -180,25 +189,37 @@ class RayHandlerProcess:
                 num_cpus=spec.policy.num_cpus or 0,
                 memory=spec.policy.memory_mib and spec.policy.memory_mib * 2**20,
                 resources={resource: LEAST_SHARE} if resource else None,
-                max_concurrency=spec.calls_max + 2,  # `ready` and `gone` beside the calls
+                max_concurrency=spec.calls_max + 2,  # `listen` or `ready`, and `gone`, beside the calls
                 scheduling_strategy="DEFAULT" if asks else here,
             )
             .remote(modules, directory, spec.target, spec.calls_max, spec.policy.priority)
         )
+        self._is_up = False
+        self._socket: CallSocket | None = None  # on another host there is none, and Ray carries the calls
 
     async def ready(self) -> None:
-        """Wait until the user's code is imported.
+        """Wait until the user's code is imported; later, until the process shows that it is alive.
 
-        errors:  ProcessDied  it can't be imported
+        errors:  ProcessDied  it can't be imported, or has ended
         """
-        await answer_of(self._actor.ready.remote(), whose="handler")
+        if self._is_up:
+            await answer_of(self._actor.ready.remote(), whose="handler")
+            return
+        address = await answer_of(self._actor.listen.remote(), whose="handler")
+        self._socket = await connected(address)
+        self._is_up = True
 
     async def gone(self) -> None:
-        """Wait until the process has ended, which is told by an error alone.
+        """Wait until the process has ended, which is told by an error alone; calls of it fail then, too.
 
         errors:  ProcessDied  it has ended
         """
-        await answer_of(self._actor.gone.remote(), whose="handler")
+        try:
+            await answer_of(self._actor.gone.remote(), whose="handler")
+        except ProcessDied as died:
+            # What the user's code has forked may keep the socket open.
+            self._lose(died)
+            raise
 
     async def call(self, deliveries: Sequence[ClaimedDelivery]) -> CallResult:
         """Call the handler for each delivery.
@@ -207,14 +228,24 @@ class RayHandlerProcess:
         """
         # As bytes: Ray's own pickler asks Python about each object in them.
         envelopes = pickle.dumps([envelope_of(delivery) for delivery in deliveries], pickle.HIGHEST_PROTOCOL)
-        outcomes, took_s = await answer_of(self._actor.call.remote(envelopes), whose="handler")
-        return CallResult.of(outcomes, took_s)
+        if self._socket is None:
+            return CallResult.of(*await answer_of(self._actor.call.remote(envelopes), whose="handler"))
+        try:
+            answer = await self._socket.ask(envelopes)
+        except SocketLost as lost:
+            raise ProcessDied(str(lost), may_live=True) from lost
+        return CallResult.of(*pickle.loads(answer))  # noqa: S301 - ours
 
     def kill(self) -> None:
         """End the process at once."""
         import ray
 
         ray.kill(self._actor)
+        self._lose(ProcessDied("the handler's process was killed by its worker"))
+
+    def _lose(self, died: ProcessDied) -> None:
+        if self._socket is not None:
+            self._socket.lose(died)
 
 
 async def answer_of(reference: Any, *, whose: str) -> Any:

@@ -40,6 +40,7 @@ class End(NamedTuple):
 APP = """
 import ctypes, os, time
 HERE = os.path.dirname(__file__)
+import ray
 import shardclock
 from pydantic import BaseModel
 
@@ -68,6 +69,21 @@ def exits(timer: shardclock.Timer) -> None:
 async def crashes(timer: shardclock.Timer) -> None:
     if timer.payload == "bad":
         ctypes.string_at(0)
+
+@shardclock.on_timer("forks", max_attempts=1)
+async def forks(timer: shardclock.Timer) -> None:
+    if timer.payload == "bad":
+        if os.fork() == 0:
+            time.sleep(3)  # it has all that is open here
+        os._exit(3)
+
+@shardclock.on_timer("asks.ray", max_attempts=1)
+async def asks_ray(timer: shardclock.Timer) -> object:
+    return await ray.remote(lambda: timer.payload + 1).remote()
+
+@shardclock.on_timer("gets.of.ray", max_attempts=1)
+def gets_of_ray(timer: shardclock.Timer) -> object:
+    return ray.get(ray.remote(lambda: timer.payload + 1).remote())
 
 @shardclock.on_timer("hangs", max_attempts=1, timeout="PT0.5S")
 def hangs(timer: shardclock.Timer) -> None:
@@ -143,7 +159,7 @@ def test_a_handler_that_raises_is_called_again(up: ClusterProcess) -> None:
     assert (end.intent, end.detail["attempt"]) == ("DELIVERED", 3)
 
 
-@pytest.mark.parametrize(("target", "attempts"), [("exits", 2), ("crashes", 1), ("hangs", 1)])
+@pytest.mark.parametrize(("target", "attempts"), [("exits", 2), ("crashes", 1), ("forks", 1), ("hangs", 1)])
 def test_what_a_handler_does_to_its_process_is_its_own_attempt_s(
     up: ClusterProcess, target: str, attempts: int
 ) -> None:
@@ -155,6 +171,13 @@ def test_what_a_handler_does_to_its_process_is_its_own_attempt_s(
     assert how == {("good", "DELIVERED", 1), ("bad", "DEAD", attempts)}
     (why,) = {end.detail["reason"] for end in ends if end.payload == "bad"}
     assert "0.5 s" in why if target == "hangs" else "process ended" in why
+
+
+@pytest.mark.parametrize("target", ["asks.ray", "gets.of.ray"])
+def test_a_handler_may_have_work_done_by_ray(up: ClusterProcess, target: str) -> None:
+    (end,) = schedule(up, target, [41])
+
+    assert (end.intent, end.detail.get("result"), end.detail.get("reason")) == ("DELIVERED", 42, None)
 
 
 def test_a_process_that_is_killed_while_it_waits_costs_no_attempt(up: ClusterProcess) -> None:

@@ -121,7 +121,7 @@ def test_of_a_long_reading_only_the_end_is_read_again() -> None:
         (-60.0, 1.0, MARGIN_S),  # a second attempt, a minute after its firing
     ],
 )
-def test_the_slower_firings_were_lately_the_further_back_a_lane_is_read(
+def test_after_slow_firings_a_lane_is_read_from_further_back(
     firing_s: float, later_s: float, margin_s: float
 ) -> None:
     firings = SlowestFiring()

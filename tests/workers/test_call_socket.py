@@ -1,0 +1,161 @@
+"""Prove that calls over a socket are answered, each by its number, and that none waits for ever for a lost process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from workers import call_socket
+from workers.call_socket import CallServer, CallSocket, SocketLost, connected
+
+WITHIN_S = 10.0
+
+
+class Answers:
+    """Answers each call when the test lets it."""
+
+    def __init__(self) -> None:
+        self.asked: dict[bytes, asyncio.Event] = {}
+        self.began = asyncio.Condition()
+
+    async def __call__(self, body: bytes) -> bytes:
+        self.asked[body] = asyncio.Event()
+        async with self.began:
+            self.began.notify_all()
+        await self.asked[body].wait()
+        return body.upper()
+
+    async def has_begun(self, *bodies: bytes) -> None:
+        async with self.began:
+            await self.began.wait_for(lambda: self.asked.keys() >= {*bodies})
+
+
+async def echo(body: bytes) -> bytes:
+    return body
+
+
+@asynccontextmanager
+async def served(answer: Callable[[bytes], Awaitable[bytes]]) -> AsyncIterator[CallSocket]:
+    server = CallServer(answer)
+    ours = await connected(await server.listen())
+    assert ours is not None
+    async with asyncio.timeout(WITHIN_S):
+        yield ours
+    ours.close()
+    server.close()
+
+
+async def test_each_call_gets_its_own_answer_in_whatever_order_they_come() -> None:
+    answers = Answers()
+    async with served(answers) as ours, asyncio.TaskGroup() as group:
+        first, second = group.create_task(ours.ask(b"first")), group.create_task(ours.ask(b"second"))
+        await answers.has_begun(b"first", b"second")
+        answers.asked[b"second"].set()
+        assert await second == b"SECOND"
+        assert not first.done()
+        answers.asked[b"first"].set()
+        assert await first == b"FIRST"
+
+
+@pytest.mark.parametrize("size", [0, 1, 10_000_000])
+async def test_an_answer_has_any_size(size: int) -> None:
+    body = os.urandom(size)
+    async with served(echo) as ours:
+        assert await ours.ask(body) == body
+
+
+async def test_messages_are_whole_however_they_are_cut() -> None:
+    taken: list[tuple[int, bytes]] = []
+
+    class Taking(call_socket._Messages):
+        def take(self, number: int, body: bytes) -> None:
+            taken.append((number, body))
+
+    sent = [(1, b"one"), (2, b""), (3, b"three")]
+    stream = b"".join(call_socket.HEAD.pack(number, len(body)) + body for number, body in sent)
+    for size in (1, 5, len(stream)):
+        taken.clear()
+        messages = Taking()
+        for first in range(0, len(stream), size):
+            messages.data_received(stream[first : first + size])
+        assert taken == sent, size
+
+
+async def test_a_call_that_the_process_can_t_answer_fails_alone() -> None:
+    async def fail(body: bytes) -> bytes:
+        if body == b"bad":
+            raise ValueError("no")
+        return body
+
+    async with served(fail) as ours:
+        with pytest.raises(SocketLost, match="ValueError: no"):
+            await ours.ask(b"bad")
+        assert await ours.ask(b"good") == b"good"
+
+
+async def test_an_answer_for_which_nobody_waits_any_more_is_dropped() -> None:
+    answers = Answers()
+    async with served(answers) as ours:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await ours.ask(b"slow")
+        answers.asked[b"slow"].set()
+        next_one = asyncio.create_task(ours.ask(b"next"))
+        await answers.has_begun(b"next")
+        answers.asked[b"next"].set()
+        assert await next_one == b"NEXT"
+
+
+async def test_only_the_first_connects() -> None:
+    address = await CallServer(echo).listen()
+    first = await connected(address)
+    assert first is not None
+    assert await first.ask(b"x") == b"x"
+    assert await connected(address) is None
+    first.close()
+
+
+@pytest.mark.parametrize("address", [None, "shardclock-on-another-host"])
+async def test_without_a_process_on_this_host_there_is_no_socket(address: str | None) -> None:
+    assert await connected(address) is None
+
+
+async def test_another_user_s_process_is_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(call_socket, "LOST_S", 0.0)
+    monkeypatch.setattr(os, "getuid", lambda: 65_000)
+    async with served(echo) as ours:
+        with pytest.raises(SocketLost, match="has closed its socket"):
+            await ours.ask(b"x")
+
+
+async def test_all_calls_fail_as_the_process_ended_and_so_do_those_to_come() -> None:
+    answers = Answers()
+    async with served(answers) as ours:
+        calls = [asyncio.create_task(ours.ask(body)) for body in (b"one", b"two")]
+        await answers.has_begun(b"one", b"two")
+        ours.lose(SocketLost("it ran out of memory"))
+        ours.lose(SocketLost("and later nobody asks why"))
+        for call in (*calls, ours.ask(b"three")):
+            with pytest.raises(SocketLost, match="out of memory"):
+                await call
+
+
+async def test_a_closed_socket_alone_does_not_say_how_the_process_ended() -> None:
+    answers = Answers()
+    server = CallServer(answers)
+    ours = await connected(await server.listen())
+    assert ours is not None
+    call = asyncio.create_task(ours.ask(b"one"))
+    await answers.has_begun(b"one")
+
+    ours.connection_lost(None)
+    await asyncio.sleep(0)
+    assert not call.done(), "Ray says it a moment later"
+    ours.lose(SocketLost("SIGSEGV"))
+
+    with pytest.raises(SocketLost, match="SIGSEGV"):
+        await call

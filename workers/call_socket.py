@@ -1,0 +1,188 @@
+"""A socket between a worker and a handler's process on the same host, over which handlers are called.
+
+A call of a Ray actor passes several threads of both processes: it costs more than most handlers do. Ray still starts
+the process, knows when it has ended, and says why (docs/decisions/0064-calls-by-socket.md).
+
+The socket has no file, so that a process that is killed leaves none behind. Its name is random, only processes of the
+same user may connect, and the first that does is the only one.
+"""
+
+import asyncio
+import os
+import secrets
+import socket
+import struct
+from collections.abc import Awaitable, Callable
+from typing import cast
+
+HEAD = struct.Struct("!QQ")  # before each message: the number of its call, and its length in bytes
+FAILED = b"\0"  # before the text of an error, in place of an answer; a pickle begins otherwise
+CREDENTIALS = struct.Struct("3i")  # a peer's process, user and group
+LOST_S = 10.0  # Ray knows by then how a process has ended that has closed its socket
+
+
+class SocketLost(Exception):
+    """The socket to a process was closed, and nobody knows why; or the process answered that it failed."""
+
+
+class _Messages(asyncio.Protocol):
+    """Cut what comes in into messages, and write messages."""
+
+    def __init__(self) -> None:
+        self._transport: asyncio.Transport | None = None
+        self._received = bytearray()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is none by its class
+
+    def data_received(self, data: bytes) -> None:
+        self._received += data
+        while len(self._received) >= HEAD.size:
+            number, length = HEAD.unpack_from(self._received)
+            end = HEAD.size + length
+            if len(self._received) < end:
+                return
+            body = bytes(self._received[HEAD.size : end])
+            del self._received[:end]
+            self.take(number, body)
+
+    def take(self, number: int, body: bytes) -> None:
+        """Take a message that is whole."""
+        raise NotImplementedError
+
+    def write(self, number: int, body: bytes) -> None:
+        """Write a message, unless the socket is closed."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.writelines([HEAD.pack(number, len(body)), body])
+
+    def close(self) -> None:
+        """Close the socket."""
+        if self._transport is not None:
+            self._transport.close()
+
+
+class CallSocket(_Messages):
+    """The worker's end: send calls, any number at a time, and wait for their answers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._asked = 0
+        self._waiting: dict[int, asyncio.Future[bytes]] = {}
+        self._lost: BaseException | None = None
+
+    async def ask(self, body: bytes) -> bytes:
+        """Send a call, and return its answer.
+
+        errors:  SocketLost  or what `lose` was told: the process ended before it answered
+        """
+        if self._lost is not None:
+            raise self._lost
+        self._asked += 1
+        number = self._asked
+        answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = answer
+        try:
+            self.write(number, body)
+            return await answer
+        finally:
+            del self._waiting[number]
+
+    def take(self, number: int, body: bytes) -> None:
+        answer = self._waiting.get(number)
+        if answer is None or answer.done():
+            return  # nobody waits for it any more
+        if body.startswith(FAILED):
+            answer.set_exception(SocketLost(body[len(FAILED) :].decode()))
+        else:
+            answer.set_result(body)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's
+        """Leave it to Ray to say what became of the process, which it does a moment later."""
+        if self._lost is not None:
+            return
+        why = SocketLost("the handler's process has closed its socket")
+        asyncio.get_running_loop().call_later(LOST_S, self.lose, why)
+
+    def lose(self, why: BaseException) -> None:
+        """Let all calls fail, those to come as well: the process has ended."""
+        if self._lost is None:
+            self._lost = why
+            self.close()
+        for answer in self._waiting.values():
+            if not answer.done():
+                answer.set_exception(self._lost)
+
+
+async def connected(address: str | None) -> CallSocket | None:
+    """Return the socket of the process that listens there; None if it is on another host."""
+    if address is None:
+        return None
+    peer = socket.socket(socket.AF_UNIX)
+    try:
+        peer.setblocking(False)
+        peer.connect(f"\0{address}")
+    except OSError:
+        peer.close()
+        return None
+    _, ours = await asyncio.get_running_loop().create_unix_connection(CallSocket, sock=peer)
+    return ours
+
+
+class CallServer:
+    """The process's end: answer the calls of one worker."""
+
+    def __init__(self, answer: Callable[[bytes], Awaitable[bytes]]) -> None:
+        self._answer = answer
+        self._server: asyncio.Server | None = None
+
+    async def listen(self) -> str | None:
+        """Listen for the worker, and return where; None where sockets can't be without a file."""
+        address = f"shardclock-{secrets.token_hex(16)}"
+        listening = socket.socket(socket.AF_UNIX)
+        try:
+            listening.bind(f"\0{address}")
+        except OSError:
+            listening.close()
+            return None
+        self._server = await asyncio.get_running_loop().create_unix_server(self._serve, sock=listening)
+        return address
+
+    def _serve(self) -> "_Serving":
+        return _Serving(self._answer, self.close)
+
+    def close(self) -> None:
+        """Listen no more; a worker that has connected stays so."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+
+
+class _Serving(_Messages):
+    def __init__(self, answer: Callable[[bytes], Awaitable[bytes]], accepted: Callable[[], None]) -> None:
+        super().__init__()
+        self._answer = answer
+        self._accepted = accepted
+        self._calls: set[asyncio.Task[None]] = set()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        peer: bytes = transport.get_extra_info("socket").getsockopt(
+            socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size
+        )
+        _, user, _ = CREDENTIALS.unpack(peer)
+        if user != os.getuid():
+            transport.close()
+            return
+        super().connection_made(transport)
+        self._accepted()
+
+    def take(self, number: int, body: bytes) -> None:
+        call = asyncio.get_running_loop().create_task(self._call(number, body))
+        self._calls.add(call)
+        call.add_done_callback(self._calls.discard)
+
+    async def _call(self, number: int, body: bytes) -> None:
+        try:
+            answer = await self._answer(body)
+        except Exception as error:  # noqa: BLE001 - a fault of ours, or an outcome that can't be pickled: the caller hears
+            answer = FAILED + f"{type(error).__name__}: {error}".encode()
+        self.write(number, answer)
