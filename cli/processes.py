@@ -113,7 +113,6 @@ def list_(
 def message(
     name: Annotated[str, typer.Argument(metavar="NAME", help="As in the model.", show_default=False)],
     correlation: Annotated[str, typer.Option("--correlation", metavar="KEY", help="The correlation key.")] = "",
-    key: Annotated[str | None, typer.Option("--key", hidden=True)] = None,  # as it was called
     variables: Variables = None,
     keep: Annotated[
         str | None,
@@ -124,7 +123,6 @@ def message(
 ) -> int:
     """Publish a message to whoever waits for its name and key."""
     given = read_variables(variables)
-    correlation = correlation if key is None else key
     keep_s = 0.0 if keep is None else read_length("--keep", keep).average().total_seconds()
 
     async def do(session: Session) -> int:

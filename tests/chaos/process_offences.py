@@ -133,6 +133,20 @@ def a_node_is_entered_twice(tape: Tape) -> None:
     it.charged(58.2, it.player.work(58.14, W, job), counted=2)
 
 
+def a_step_says_that_a_job_was_done(tape: Tape) -> None:
+    it = race(tape)
+    job = it.player.next_key()
+    done = it.player.complete(58.1, it.task)
+    closed = (*it.player.close_timer(58.12, it.timer), TaskDeleted(it.task))
+    passes = "3 approve- 3 count+ 3 count- 3 charge+"
+    it.player.step(58.12, [told(done, "completed", 3)], passes, *closed, it.player.job(job, "charge"))
+    signal = it.player.signal(58.135, "cancel")
+    it.player.call(58.13, "stop", "SENT")
+    # An engine takes the job away, and nobody has done it.
+    gone = DeliveryDeleted(job), it.player.ending(58.14, job, "DELIVERED", None)
+    it.player.step(58.14, [told(signal, "cancel")], "3 chargex 1 chaos-racex", *gone, outcome="CANCELED")
+
+
 def a_job_is_made_twice(tape: Tape) -> None:
     it = race(tape)
     first, second = it.player.next_key(), it.player.next_key()
@@ -279,6 +293,7 @@ SEEDS: list[tuple[str, Seed, str]] = [
     ("P3", two_engines_advance_one_state, f"{_MESSAGE}it went through the versions [1, 2, 2, 3]"),
     ("P4", a_node_is_entered_twice, f"{_RACE}count was entered 2 times"),
     ("P4", a_job_is_made_twice, f"{_RACE}job of charge was made 2 times"),
+    ("S10", a_step_says_that_a_job_was_done, "its instance has not discarded it"),
     ("P4", a_script_is_lost, f"{_RACE}its scripts counted 0, on this way 1 (the way 'too late')"),
     ("P4", an_instance_completes_without_its_end, f"{_RACE}it has completed, and never left expired"),
     ("P4", a_task_and_its_timer_both_win, f"{_RACE}went on by"),

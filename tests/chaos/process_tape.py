@@ -147,13 +147,17 @@ class Player:
         self.tape.commit(at_s, row._replace(claimed_by=worker, claimed_until=at(at_s + LEASE_S), claims=1))
         self.attempt(at_s + 0.01, key, row)
         signal = self.next_key()
-        end = Recorded(
-            0, at(at_s + 0.02), key, self.tenant_id, None, at(at_s), 1, "DELIVERED", worker, None, None,
-            '{"attempt": 1}', JOB, self.key,
-        )  # fmt: skip
+        end = self.ending(at_s + 0.02, key, "DELIVERED", worker)
         said = self._signal(signal, self.key, row.node_id, {"kind": "completed"})
         self.tape.commit(at_s + 0.02, DeliveryDeleted(key), end, said)
         return signal
+
+    def ending(self, at_s: float, key: int, intent: str, worker: int | None) -> Recorded:
+        """Make the record of how a service task ended."""
+        return Recorded(
+            0, at(at_s), key, self.tenant_id, None, at(at_s), 1, intent, worker, None, None, '{"attempt": 1}', JOB,
+            self.key,
+        )  # fmt: skip
 
     def attempt(self, at_s: float, key: int, job: DeliveryWritten) -> None:
         """Let a handler be called for a service task, and write that down."""
