@@ -3,8 +3,8 @@
 A call of a Ray actor passes several threads of both processes: it costs more than most handlers do. Ray still starts
 the process, knows when it has ended, and says why (docs/decisions/0064-calls-by-socket.md).
 
-The socket has no file, so that a process that is killed leaves none behind. Its name is random, only processes of the
-same user may connect, and the first that does is the only one.
+The socket has no file, so that a process that is killed leaves none behind. Its name is random, and a process of
+another user is sent away. The process greets the worker: without a greeting there is no socket.
 """
 
 import asyncio
@@ -13,16 +13,25 @@ import secrets
 import socket
 import struct
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import cast
+
+from shardclock.reason import reason_of
 
 HEAD = struct.Struct("!QQ")  # before each message: the number of its call, and its length in bytes
 FAILED = b"\0"  # before the text of an error, in place of an answer; a pickle begins otherwise
-CREDENTIALS = struct.Struct("3i")  # a peer's process, user and group
+GREETING = 0  # the number of the first message, which no call has
+GREETED_S = 5.0
+CREDENTIALS = struct.Struct("iII")  # a peer's process, user and group
 LOST_S = 10.0  # Ray knows by then how a process has ended that has closed its socket
 
 
 class SocketLost(Exception):
     """The socket to a process was closed, and nobody knows why; or the process answered that it failed."""
+
+
+class NotSent(Exception):
+    """The socket to a process was closed before the call: nothing was sent."""
 
 
 class _Messages(asyncio.Protocol):
@@ -50,15 +59,20 @@ class _Messages(asyncio.Protocol):
         """Take a message that is whole."""
         raise NotImplementedError
 
+    @property
+    def is_open(self) -> bool:
+        """Say whether a message can be written."""
+        return self._transport is not None and not self._transport.is_closing()
+
     def write(self, number: int, body: bytes) -> None:
         """Write a message, unless the socket is closed."""
-        if self._transport is not None and not self._transport.is_closing():
+        if self._transport is not None and self.is_open:
             self._transport.writelines([HEAD.pack(number, len(body)), body])
 
     def close(self) -> None:
-        """Close the socket."""
+        """Close the socket at once, whatever is not sent yet: nobody may read it any more."""
         if self._transport is not None:
-            self._transport.close()
+            self._transport.abort()
 
 
 class CallSocket(_Messages):
@@ -66,17 +80,26 @@ class CallSocket(_Messages):
 
     def __init__(self) -> None:
         super().__init__()
-        self._asked = 0
+        self._asked = GREETING
+        self._greeted = asyncio.Event()
         self._waiting: dict[int, asyncio.Future[bytes]] = {}
         self._lost: BaseException | None = None
+
+    async def is_greeted(self) -> bool:
+        """Wait until the process says that it takes calls, and say whether it does."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(GREETED_S):
+                await self._greeted.wait()
+        return self._greeted.is_set() and self.is_open
 
     async def ask(self, body: bytes) -> bytes:
         """Send a call, and return its answer.
 
-        errors:  SocketLost  or what `lose` was told: the process ended before it answered
+        errors:  NotSent     the socket is closed
+                 SocketLost  or what `lose` was told: the process ended before it answered
         """
-        if self._lost is not None:
-            raise self._lost
+        if not self.is_open:
+            raise NotSent
         self._asked += 1
         number = self._asked
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
@@ -88,23 +111,27 @@ class CallSocket(_Messages):
             del self._waiting[number]
 
     def take(self, number: int, body: bytes) -> None:
+        if number == GREETING:
+            self._greeted.set()
+            return
         answer = self._waiting.get(number)
         if answer is None or answer.done():
             return  # nobody waits for it any more
         if body.startswith(FAILED):
-            answer.set_exception(SocketLost(body[len(FAILED) :].decode()))
+            answer.set_exception(SocketLost(body[len(FAILED) :].decode(errors="replace")))
         else:
             answer.set_result(body)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's
         """Leave it to Ray to say what became of the process, which it does a moment later."""
+        self._greeted.set()  # nobody will
         if self._lost is not None:
             return
         why = SocketLost("the handler's process has closed its socket")
         asyncio.get_running_loop().call_later(LOST_S, self.lose, why)
 
     def lose(self, why: BaseException) -> None:
-        """Let all calls fail, those to come as well: the process has ended."""
+        """Close the socket, and let all calls fail that wait for an answer: the process has ended."""
         if self._lost is None:
             self._lost = why
             self.close()
@@ -114,18 +141,30 @@ class CallSocket(_Messages):
 
 
 async def connected(address: str | None) -> CallSocket | None:
-    """Return the socket of the process that listens there; None if it is on another host."""
-    if address is None:
-        return None
-    peer = socket.socket(socket.AF_UNIX)
-    try:
-        peer.setblocking(False)
-        peer.connect(f"\0{address}")
-    except OSError:
-        peer.close()
+    """Return the socket of the process that listens there; None if it can't be reached, or takes no calls of ours."""
+    if address is None or (peer := _socket(lambda it: it.connect(f"\0{address}"))) is None:
         return None
     _, ours = await asyncio.get_running_loop().create_unix_connection(CallSocket, sock=peer)
-    return ours
+    is_greeted = False
+    try:
+        is_greeted = await ours.is_greeted()
+    finally:
+        if not is_greeted:
+            ours.close()
+    return ours if is_greeted else None
+
+
+def _socket(begin: Callable[[socket.socket], object]) -> socket.socket | None:
+    made: socket.socket | None = None
+    try:
+        made = socket.socket(socket.AF_UNIX)
+        made.setblocking(False)
+        begin(made)
+    except OSError:
+        if made is not None:
+            made.close()
+        return None
+    return made
 
 
 class CallServer:
@@ -136,13 +175,9 @@ class CallServer:
         self._server: asyncio.Server | None = None
 
     async def listen(self) -> str | None:
-        """Listen for the worker, and return where; None where sockets can't be without a file."""
+        """Listen for the worker, and return where; None if there can be no such socket."""
         address = f"shardclock-{secrets.token_hex(16)}"
-        listening = socket.socket(socket.AF_UNIX)
-        try:
-            listening.bind(f"\0{address}")
-        except OSError:
-            listening.close()
+        if (listening := _socket(lambda it: it.bind(f"\0{address}"))) is None:
             return None
         self._server = await asyncio.get_running_loop().create_unix_server(self._serve, sock=listening)
         return address
@@ -174,6 +209,7 @@ class _Serving(_Messages):
             return
         super().connection_made(transport)
         self._accepted()
+        self.write(GREETING, b"")
 
     def take(self, number: int, body: bytes) -> None:
         call = asyncio.get_running_loop().create_task(self._call(number, body))
@@ -183,6 +219,10 @@ class _Serving(_Messages):
     async def _call(self, number: int, body: bytes) -> None:
         try:
             answer = await self._answer(body)
-        except Exception as error:  # noqa: BLE001 - a fault of ours, or an outcome that can't be pickled: the caller hears
-            answer = FAILED + f"{type(error).__name__}: {error}".encode()
+        except BaseException as error:
+            # A fault of ours, or a handler that has cancelled its own task. Who called hears of it, and does not wait.
+            self.write(number, FAILED + reason_of(error).encode(errors="replace"))
+            if not isinstance(error, Exception | asyncio.CancelledError):
+                raise
+            return
         self.write(number, answer)

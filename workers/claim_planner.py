@@ -14,11 +14,12 @@ from sql.deliveries.claim import BEGINNING, ClaimedDelivery, DeliveryScan, Deliv
 
 SEARCH_SHARE, SEARCH_GAP_S = 0.1, 0.02  # searches take at most a tenth of the time
 # A delivery is due when its firing begins, and is seen when that is committed: some milliseconds later, or a second if
-# thousands fire at once. A lane is read again from so long before the last reading of it began, and from longer before
-# if firings took longer lately. What is seen even later is found by a search.
+# thousands fire at once. Claims go on behind each other, so they pass what is seen late. When they find no more, the
+# next one begins before the first of them, by a margin, which is longer if firings took longer lately. What is seen
+# even later is found by a search.
 MARGIN_S, FIRINGS_LONGER, MARGIN_MAX_S = 0.3, 2.0, 5.0
 FIRINGS_KEPT_S = 5.0  # how long the slowest firing counts
-READING_MAX_S = 5.0  # of a longer reading only the end is read again: the claims are no search
+READING_MAX_S = 5.0  # if the first of the claims is longer ago, the next one begins so long before the last one
 # While deliveries come, the known lanes are read so often: that costs less than a hint for each. Then ever more seldom.
 BUSY_PAUSE_S, PAUSE_MAX_S = 0.004, 1.0
 LANES_MAX = 200  # of which a position is known; searches alone read the others
@@ -28,16 +29,19 @@ LANES_MAX = 200  # of which a position is known; searches alone read the others
 class SlowestFiring:
     """How long firings take before they are committed, by what is claimed of them.
 
-    units:   seconds; now_s of the monotonic clock
+    units:   seconds; now_s of the monotonic clock, now of Postgres's
     """
 
     _took_s: float = 0.0
     _at_s: float = float("-inf")
 
-    def learn(self, claimed: Sequence[ClaimedDelivery], *, now_s: float) -> None:
-        """Learn how long it was from the begin of each firing until it wrote its delivery."""
+    def learn(self, claimed: Sequence[ClaimedDelivery], *, now: datetime, now_s: float) -> None:
+        """Learn how long it was from the begin of each firing until it wrote its delivery; old firings tell nothing."""
+        since = now - timedelta(seconds=FIRINGS_KEPT_S)
         # Of one that was tried before, the next attempt is later than the firing: it tells nothing.
-        took_s = max(((it.fired_at - it.next_attempt_at).total_seconds() for it in claimed), default=0.0)
+        took_s = max(
+            ((it.fired_at - it.next_attempt_at).total_seconds() for it in claimed if it.fired_at > since), default=0.0
+        )
         if took_s >= self._took_s or now_s > self._at_s + FIRINGS_KEPT_S:
             self._took_s, self._at_s = max(0.0, took_s), now_s
 
@@ -59,7 +63,7 @@ class ClaimPlanner:
     _search_at_s: float = float("-inf")
     _after: Lane = BEGINNING  # where the next part of a search begins
     _searched_s: float = 0.0  # how long its parts have taken so far
-    _reading_since: datetime | None = None  # when the claims that have found no end so far began
+    _reading_since: dict[Lane, datetime] = field(default_factory=dict)  # the first of claims that have found no end
     _firings: SlowestFiring = field(default_factory=SlowestFiring)
 
     def known(self, scan: DeliveryScan) -> DeliveryScan | None:
@@ -95,18 +99,10 @@ class ClaimPlanner:
             self._after = taken.next
             self._end_search(took_s, ended_s)
         self._remember(_ends_of(taken.claimed))
-        self._firings.learn(taken.claimed, now_s=ended_s)
-        began = taken.server_time - timedelta(seconds=took_s)
-        since = max(self._reading_since or began, began - timedelta(seconds=READING_MAX_S))
+        self._firings.learn(taken.claimed, now=taken.server_time, now_s=ended_s)
         is_whole = scan.lanes is not None or (scan.after == BEGINNING and taken.next == BEGINNING)
-        if is_whole and not taken.saturated:
-            # Nothing is left: the next scan reads what fires from now on, and what was firing since this reading began.
-            # While it went on behind what it had claimed, it passed where that was to come.
-            begin = Position(since - timedelta(seconds=self._firings.margin_s), 0)
-            self._remember({lane: begin for lane in self._positions if scan.has_places(lane)})
-            self._reading_since = None
-        else:
-            self._reading_since = since
+        began = taken.server_time - timedelta(seconds=took_s)
+        self._end_reading(scan, began, has_ended=is_whole and not taken.saturated)
         return taken.next != BEGINNING or (taken.saturated and bool(taken.claimed))
 
     def go_back_to(self, deliveries: Sequence[ClaimedDelivery]) -> None:
@@ -120,6 +116,15 @@ class ClaimPlanner:
         self._after = BEGINNING
         self._end_search(ended_s - began_s, ended_s)
 
+    def _end_reading(self, scan: DeliveryScan, began: datetime, *, has_ended: bool) -> None:
+        """Say of each lane that a scan has read whether nothing is left in it, and where the next one then begins."""
+        margin, longest = timedelta(seconds=self._firings.margin_s), timedelta(seconds=READING_MAX_S)
+        for lane in [lane for lane in self._positions if scan.has_places(lane)]:
+            since = self._reading_since.setdefault(lane, began)
+            if has_ended:
+                self._remember({lane: Position(max(since, began - longest) - margin, 0)})
+                del self._reading_since[lane]
+
     def _end_search(self, took_s: float, ended_s: float) -> None:
         self._searched_s += took_s
         if self._after == BEGINNING:
@@ -131,7 +136,9 @@ class ClaimPlanner:
             self._positions.pop(lane, None)
             self._positions[lane] = position
         while len(self._positions) > LANES_MAX:
-            del self._positions[next(iter(self._positions))]
+            gone = next(iter(self._positions))
+            del self._positions[gone]
+            self._reading_since.pop(gone, None)
 
 
 def _ends_of(claimed: list[ClaimedDelivery]) -> dict[Lane, Position]:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, Self
 
+import structlog
+
 from keepers.collector import leave_out_of_collections
 from shardclock import (
     COMPLETED,
@@ -24,7 +26,7 @@ from shardclock import (
     find_handlers,
 )
 from sql.deliveries.claim import ClaimedDelivery
-from workers.call_socket import CallServer, CallSocket, SocketLost, connected
+from workers.call_socket import CallServer, CallSocket, NotSent, SocketLost, connected
 from workers.ended import has_ended, sentence_of
 from workers.handler import HandlerSpec
 from workers.importing import prepare_to_import
@@ -57,12 +59,16 @@ class CallResult:
 class ProcessDied(Exception):
     """A process of the user's code is gone; the message says how it ended, as far as that is known.
 
-    `may_live`: only Ray's connection to it is known to be lost.
+    `may_live`: only a connection to it is known to be lost, or it has answered that it failed.
     """
 
     def __init__(self, how: str, *, may_live: bool = False) -> None:
         super().__init__(how)
         self.may_live = may_live
+
+
+class NotCalled(Exception):
+    """The process can't be reached any more, and was not when it was to be called: nothing was called."""
 
 
 class HandlerProcess(Protocol):
@@ -71,7 +77,8 @@ class HandlerProcess(Protocol):
     async def call(self, deliveries: Sequence[ClaimedDelivery]) -> CallResult:
         """Call the handler for each delivery.
 
-        errors:  ProcessDied  the process ended before it answered
+        errors:  NotCalled    for none of them
+                 ProcessDied  the process ended before it answered
         """
 
     async def ready(self) -> None:
@@ -195,7 +202,7 @@ class RayHandlerProcess:
             .remote(modules, directory, spec.target, spec.calls_max, spec.policy.priority)
         )
         self._is_up = False
-        self._socket: CallSocket | None = None  # on another host there is none, and Ray carries the calls
+        self._socket: CallSocket | None = None  # on another node there is none, and Ray carries the calls
 
     async def ready(self) -> None:
         """Wait until the user's code is imported; later, until the process shows that it is alive.
@@ -208,6 +215,8 @@ class RayHandlerProcess:
         address = await answer_of(self._actor.listen.remote(), whose="handler")
         self._socket = await connected(address)
         self._is_up = True
+        if self._socket is None:
+            structlog.get_logger().info("handler called through Ray", why="its process can't be reached by a socket")
 
     async def gone(self) -> None:
         """Wait until the process has ended, which is told by an error alone; calls of it fail then, too.
@@ -224,7 +233,8 @@ class RayHandlerProcess:
     async def call(self, deliveries: Sequence[ClaimedDelivery]) -> CallResult:
         """Call the handler for each delivery.
 
-        errors:  ProcessDied  the process ended before it answered
+        errors:  NotCalled    for none of them: the socket is closed
+                 ProcessDied  the process ended before it answered
         """
         # As bytes: Ray's own pickler asks Python about each object in them.
         envelopes = pickle.dumps([envelope_of(delivery) for delivery in deliveries], pickle.HIGHEST_PROTOCOL)
@@ -232,6 +242,8 @@ class RayHandlerProcess:
             return CallResult.of(*await answer_of(self._actor.call.remote(envelopes), whose="handler"))
         try:
             answer = await self._socket.ask(envelopes)
+        except NotSent as error:
+            raise NotCalled from error
         except SocketLost as lost:
             raise ProcessDied(str(lost), may_live=True) from lost
         return CallResult.of(*pickle.loads(answer))  # noqa: S301 - ours

@@ -24,7 +24,7 @@ from shardclock import Failed, Outcome
 from sql.backoff import Backoff
 from sql.deliveries.claim import ClaimedDelivery
 from workers.handler import HandlerSpec
-from workers.process import CallResult, HandlerProcess
+from workers.process import CallResult, HandlerProcess, NotCalled
 
 CHUNK_S = 0.02  # a chunk is as large as is called in about this time
 CHUNK_MAX = 500
@@ -67,6 +67,7 @@ class Seat:
         self._calls = 0
         self._deliveries = 0
         self._alone = False
+        self._is_cut_off = False  # nothing reaches its process, and calls of it wait until Ray says how it ended
 
     def __len__(self) -> int:
         """Count the deliveries that are being called."""
@@ -92,7 +93,7 @@ class Seat:
     @property
     def has_room(self) -> bool:
         """Say whether it takes another chunk: while one is settled, the next can already be called."""
-        if not self._started:
+        if not self._started or self._is_cut_off:
             return False
         if self._alone:
             return not self._calls
@@ -119,6 +120,8 @@ class Seat:
             self._calls -= 1
             self._deliveries -= len(chunk)
             self._alone = False
+            if self._is_cut_off and self.is_empty:
+                self.end()
 
     def start(self) -> Coroutine[Any, Any, None]:
         """Return what starts its process, which must not be there; from now on the seat counts as starting.
@@ -133,7 +136,7 @@ class Seat:
         if self._process is not None:
             self._process.kill()
             self._process = None
-            self._started = False
+            self._started = self._is_cut_off = False
         if self._watch is not None:
             self._watch.cancel()
             self._watch = None
@@ -157,6 +160,10 @@ class Seat:
         began_s = time.monotonic()
         try:
             answer = await self._answer(process, chunk)
+        except NotCalled:
+            # Nobody is to blame for that. What else is being called in it, if anything, hears how it ended.
+            self._is_cut_off = self._process is process
+            return Called((), (), 0.0, began_at, uncalled=chunk)
         except TimeoutError:
             why = Failed(f"it did not end within {self._spec.policy.timeout_s:g} s", "timeout")
             return self._lose(process, chunk, why, began_s, began_at)

@@ -11,7 +11,7 @@ from typing import Any
 from shardclock import Completed, Outcome, Policy
 from sql.deliveries.claim import ClaimedDelivery
 from workers.handler import HandlerSpec
-from workers.process import CallResult, ProcessDied
+from workers.process import CallResult, NotCalled, ProcessDied
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
@@ -82,6 +82,7 @@ class FakeProcess:
     answers: bool = True  # while a call hangs
     hangs: bool = False
     slow_after: int | None = None  # of a chunk it calls no more than these
+    is_cut_off: bool = False  # nothing reaches it any more, and nobody says yet how it ended
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def gone(self) -> None:
@@ -104,6 +105,8 @@ class FakeProcess:
     async def call(self, deliveries: Sequence[ClaimedDelivery]) -> CallResult:
         """Play each delivery in order."""
         assert not self.killed, "nobody calls a process that was killed"
+        if self.is_cut_off:
+            raise NotCalled
         deliveries = deliveries[: self.slow_after]
         self.chunks.append([it.timer_key for it in deliveries])
         await asyncio.sleep(0)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
 
+from tests.support.waiting import eventually
 from workers import call_socket
-from workers.call_socket import CallServer, CallSocket, SocketLost, connected
+from workers.call_socket import CallServer, CallSocket, NotSent, SocketLost, connected
 
 WITHIN_S = 10.0
 
@@ -63,7 +65,7 @@ async def test_each_call_gets_its_own_answer_in_whatever_order_they_come() -> No
 
 @pytest.mark.parametrize("size", [0, 1, 10_000_000])
 async def test_an_answer_has_any_size(size: int) -> None:
-    body = os.urandom(size)
+    body = b"x" * size
     async with served(echo) as ours:
         assert await ours.ask(body) == body
 
@@ -85,14 +87,31 @@ async def test_messages_are_whole_however_they_are_cut() -> None:
         assert taken == sent, size
 
 
-async def test_a_call_that_the_process_can_t_answer_fails_alone() -> None:
+class Unshown(Exception):
+    """Has no text."""
+
+    def __str__(self) -> str:
+        """Fail."""
+        raise RuntimeError
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (ValueError("no"), "ValueError: no"),
+        (ValueError("half \ud800"), "half "),
+        (Unshown(), "can't be shown"),
+        (asyncio.CancelledError(), "CancelledError"),
+    ],
+)
+async def test_a_call_that_the_process_can_t_answer_fails_alone(error: BaseException, told: str) -> None:
     async def fail(body: bytes) -> bytes:
         if body == b"bad":
-            raise ValueError("no")
+            raise error
         return body
 
     async with served(fail) as ours:
-        with pytest.raises(SocketLost, match="ValueError: no"):
+        with pytest.raises(SocketLost, match=told):
             await ours.ask(b"bad")
         assert await ours.ask(b"good") == b"good"
 
@@ -125,23 +144,66 @@ async def test_without_a_process_on_this_host_there_is_no_socket(address: str | 
 
 
 async def test_another_user_s_process_is_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(call_socket, "LOST_S", 0.0)
-    monkeypatch.setattr(os, "getuid", lambda: 65_000)
-    async with served(echo) as ours:
-        with pytest.raises(SocketLost, match="has closed its socket"):
-            await ours.ask(b"x")
+    server = CallServer(echo)
+    address = await server.listen()
+    with monkeypatch.context() as other:
+        other.setattr(os, "getuid", lambda: 65_000)
+        assert await connected(address) is None
+    ours = await connected(address)
+    assert ours is not None, "it waits for its own worker"
+    ours.close()
 
 
-async def test_all_calls_fail_as_the_process_ended_and_so_do_those_to_come() -> None:
+async def test_without_a_greeting_there_is_no_socket(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(call_socket, "GREETED_S", 0.05)
+    silent = socket.socket(socket.AF_UNIX)
+    with silent:
+        silent.bind("\0shardclock-silent")
+        silent.listen()
+        assert await connected("shardclock-silent") is None
+
+
+async def test_without_descriptors_there_is_no_socket(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: int) -> socket.socket:
+        raise OSError(24, "Too many open files")
+
+    server = CallServer(echo)
+    address = await server.listen()
+    with monkeypatch.context() as full:
+        full.setattr(socket, "socket", refuse)
+        assert await connected(address) is None
+        assert await CallServer(echo).listen() is None
+    server.close()
+
+
+async def test_what_is_not_sent_keeps_no_socket_open_when_the_process_is_given_up() -> None:
+    """A process whose loop is blocked reads nothing, and what it has forked keeps its end open."""
+    here, there = socket.socketpair()
+    here.setblocking(False)
+    with there:
+        _, ours = await asyncio.get_running_loop().create_unix_connection(CallSocket, sock=here)
+        call = asyncio.create_task(ours.ask(b"x" * 10_000_000))
+        await asyncio.sleep(0)
+
+        ours.lose(SocketLost("it hangs"))
+
+        with pytest.raises(SocketLost):
+            await call
+        await eventually(lambda: here.fileno() == -1, within_s=WITHIN_S)
+
+
+async def test_calls_under_way_fail_as_the_process_ended_and_no_more_is_sent() -> None:
     answers = Answers()
     async with served(answers) as ours:
         calls = [asyncio.create_task(ours.ask(body)) for body in (b"one", b"two")]
         await answers.has_begun(b"one", b"two")
         ours.lose(SocketLost("it ran out of memory"))
         ours.lose(SocketLost("and later nobody asks why"))
-        for call in (*calls, ours.ask(b"three")):
+        for call in calls:
             with pytest.raises(SocketLost, match="out of memory"):
                 await call
+        with pytest.raises(NotSent):
+            await ours.ask(b"three")
 
 
 async def test_a_closed_socket_alone_does_not_say_how_the_process_ended() -> None:

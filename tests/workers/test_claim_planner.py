@@ -102,6 +102,33 @@ def test_after_many_claims_a_lane_is_read_again_from_where_they_began() -> None:
     assert lanes_of(planner) == {ORDERS: Position(begin, 0)}, "a reading without more begins and ends at once"
 
 
+def test_a_scan_that_did_not_read_a_lane_does_not_end_its_reading() -> None:
+    planner = ClaimPlanner()
+    search(planner, taken(at_ms(0, 1), saturated=True), took_s=0.0)
+    full = replace(SCAN, targets=["cart.left"])  # the handler has no place for more
+
+    later = replace(taken(at_ms(900, 2, "cart.left")), server_time=NOON + timedelta(seconds=1))
+    planner.learn(planner.search(full), later, began_s=0.0, ended_s=0.0)
+    assert lanes_of(planner)[ORDERS] == Position(NOON, 1)
+    planner.learn(
+        replace(SCAN, lanes=lanes_of(planner)),
+        replace(taken(at_ms(1_900, 3)), server_time=NOON + timedelta(seconds=2)),
+        began_s=0.0,
+        ended_s=0.0,
+    )
+
+    assert lanes_of(planner)[ORDERS] == Position(NOON - timedelta(seconds=MARGIN_S), 0)
+
+
+def test_a_backlog_of_slow_firings_does_not_tell_how_long_firings_take_now() -> None:
+    firings = SlowestFiring()
+    old = at_ms(0, 1)._replace(fired_at=NOON + timedelta(seconds=2))
+
+    firings.learn([old], now=NOON + timedelta(seconds=2 + FIRINGS_KEPT_S), now_s=0.0)
+
+    assert firings.margin_s == MARGIN_S
+
+
 def test_of_a_long_reading_only_the_end_is_read_again() -> None:
     planner = ClaimPlanner()
     search(planner, taken(at_ms(-1, 1), saturated=True), took_s=0.0)
@@ -121,13 +148,11 @@ def test_of_a_long_reading_only_the_end_is_read_again() -> None:
         (-60.0, 1.0, MARGIN_S),  # a second attempt, a minute after its firing
     ],
 )
-def test_after_slow_firings_a_lane_is_read_from_further_back(
-    firing_s: float, later_s: float, margin_s: float
-) -> None:
+def test_after_slow_firings_a_lane_is_read_from_further_back(firing_s: float, later_s: float, margin_s: float) -> None:
     firings = SlowestFiring()
     first = at_ms(0, 1)._replace(fired_at=NOON + timedelta(seconds=firing_s))
-    firings.learn([first, at_ms(0, 2)] if firing_s > 0 else [first], now_s=0.0)
-    firings.learn([at_ms(0, 3)], now_s=later_s)
+    firings.learn([first, at_ms(0, 2)] if firing_s > 0 else [first], now=NOON, now_s=0.0)
+    firings.learn([at_ms(0, 3)], now=NOON, now_s=later_s)
 
     assert firings.margin_s == pytest.approx(margin_s)
 

@@ -1,4 +1,4 @@
-"""Prove where a handler's process is asked for, and how many calls run in it at a time."""
+"""Prove where a handler's process is asked for, how it is reached, and how many calls run in it at a time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from shardclock import Completed, InvalidHandler, Timer
 from sql.deliveries.claim import ClaimedDelivery
 from tests.support.handlers import NOON, delivery, spec_of
 from workers import importing, process
-from workers.process import LEAST_SHARE, HandlerActor, ProcessDied, RayHandlerProcess, envelope_of
+from workers.process import LEAST_SHARE, HandlerActor, NotCalled, ProcessDied, RayHandlerProcess, envelope_of
 from workers.runs.actor import RunActor
 
 HERE = "a" * 56
@@ -243,6 +243,8 @@ async def test_calls_fail_when_the_process_is_killed(started: Started) -> None:
     with pytest.raises(ProcessDied, match="killed by its worker"):
         await hanging
     assert started.gone.calls == 0
+    with pytest.raises(NotCalled):
+        await handler.call([delivery(1)])
 
 
 def test_a_handler_s_timer_has_what_the_delivery_has() -> None:

@@ -63,6 +63,61 @@ async def test_one_that_ends_during_a_call_is_that_calls_failure() -> None:
     seat.end()
 
 
+async def test_what_can_t_be_sent_any_more_is_not_called_and_another_process_starts() -> None:
+    processes = Processes()
+    seat = seat_of(processes)
+    await called(seat, 1)
+
+    processes.started[0].is_cut_off = True  # it has ended just now, and Ray has not said so
+    uncalled = await called(seat, 2)
+
+    assert (list(uncalled.chunk), [it.timer_key for it in uncalled.uncalled]) == ([], [2])
+    assert not seat.is_started
+    assert (await called(seat, 2)).outcomes == [Completed()]
+    assert seat.has_room
+    assert processes.chunks == [[1], [2]]
+    seat.end()
+
+
+async def test_what_can_t_be_sent_makes_no_suspect_of_what_is_being_called() -> None:
+    processes = Processes(gate=asyncio.Event())
+    seat = seat_of(processes)
+    calling = asyncio.create_task(called(seat, 1))
+    await passes_on()
+    (process,) = processes.started
+    process.is_cut_off = True
+
+    uncalled = await called(seat, 2)
+    assert [it.timer_key for it in uncalled.uncalled] == [2]
+    assert not process.killed, "Ray is about to say how it ended"
+    assert not seat.has_room
+
+    process.die()
+    assert processes.gate is not None
+    processes.gate.set()
+    assert (await calling).outcomes == [Failed("the handler's process ended: exit code 1")]
+    assert not seat.is_started
+    seat.end()
+
+
+async def test_a_process_that_answers_though_nothing_reaches_it_is_ended() -> None:
+    processes = Processes(gate=asyncio.Event())
+    seat = seat_of(processes)
+    calling = asyncio.create_task(called(seat, 1))
+    await passes_on()
+    (process,) = processes.started
+    process.is_cut_off = True
+    await called(seat, 2)
+
+    assert processes.gate is not None
+    processes.gate.set()
+
+    assert (await calling).outcomes == [Completed()]
+    assert process.killed
+    assert not seat.is_started
+    seat.end()
+
+
 async def test_an_ended_seat_waits_for_nothing() -> None:
     processes = Processes()
     seat = seat_of(processes)
