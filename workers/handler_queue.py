@@ -65,16 +65,25 @@ class HandlerQueue:
 
     @property
     def places(self) -> int:
-        """Return how many more deliveries it takes; without a process one, for which `add` starts it."""
+        """Return how many more deliveries are to be claimed.
+
+        A claim costs nearly the same for few as for many, so it waits until half of the places are free.
+        """
+        return self.free if 2 * self.free >= self._most else 0
+
+    @property
+    def free(self) -> int:
+        """Return how many more deliveries it may have; without a process one, for which `add` starts it."""
         if not self.is_up:
             return 1 if not len(self) and self._next_start_s() == 0.0 else 0
+        return max(0, self._most - len(self))
+
+    @property
+    def _most(self) -> int:
         most = min(sum(self._room(seat) for seat in self._seats if seat.is_started) * (1 + QUEUED_CHUNKS), IN_HAND_MAX)
         if (rate := self.spec.policy.rate_per_s) is not None:
             most = min(most, self.spec.policy.batch * (1 + int(rate)))  # a second's worth
-        most = min(most, int(PAYLOADS_BYTES_MAX / max(1.0, self._payload_bytes)))
-        free = most - len(self)
-        # A claim costs nearly the same for few as for many, so it waits until half of the places are free.
-        return free if 2 * free >= most else 0
+        return min(most, int(PAYLOADS_BYTES_MAX / max(1.0, self._payload_bytes)))
 
     def add(self, deliveries: Sequence[ClaimedDelivery]) -> None:
         """Take deliveries that were claimed; without a process to call them, give them back and start one.

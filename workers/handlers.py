@@ -35,8 +35,13 @@ class Handlers:
 
     @property
     def places(self) -> dict[str, int]:
-        """Return how many more deliveries each handler takes, as a scan asks for it."""
+        """Return how many more deliveries of each handler are to be claimed."""
         return {target: queue.places for target, queue in self._queues.items()}
+
+    @property
+    def free(self) -> dict[str, int]:
+        """Return how many more deliveries each handler may have."""
+        return {target: queue.free for target, queue in self._queues.items()}
 
     def waits_for_process(self, target: str) -> bool:
         """Say whether a target is a handler without a process, which takes nothing for that reason alone."""

@@ -147,7 +147,7 @@ class Worker:
     async def claim_turn(self) -> float:
         """Make one turn of the claim loop: go on in the lanes that are known; no pause if there is more."""
         self._claim_soon.clear()
-        scan = self._scan()
+        scan = self._scan(self._handlers.places)
         self._is_full = any(
             not free and not self._handlers.waits_for_process(where) for where, free in scan.places.items()
         )
@@ -165,7 +165,10 @@ class Worker:
         if pause_s := self._planner.search_pause_s(began_s):
             return pause_s
         try:
-            again = await self._claim(self._searches, self._planner.search(self._scan()), began_s)
+            # All that is free: the claims of a handler that is never half empty pass what is committed late, or is free
+            # again.
+            scan = self._scan(self._handlers.free)
+            again = await self._claim(self._searches, self._planner.search(scan), began_s)
         except StoreUnavailable:
             self._planner.fail_search(began_s=began_s, ended_s=time.monotonic())
             raise
@@ -237,8 +240,8 @@ class Worker:
         await self._endpoints.refresh(self._lookups)
         return REFRESH_S
 
-    def _scan(self) -> DeliveryScan:
-        places, webhooks = self._handlers.places, self._endpoints.room()
+    def _scan(self, places: dict[str, int]) -> DeliveryScan:
+        webhooks = self._endpoints.room()
         return DeliveryScan(
             targets=[target for target, free in places.items() if free],
             batch=max(1, min(self._settings.delivery_batch, sum(places.values()) + webhooks.most)),

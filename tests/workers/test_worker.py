@@ -250,6 +250,25 @@ async def test_a_search_that_gets_no_answer_stops_no_claim(
     assert worker.stats.failures["claims"] == 0
 
 
+async def test_of_a_handler_that_is_never_half_empty_a_search_takes_what_its_claims_have_passed(
+    dsn: str, shard: HolderClient
+) -> None:
+    processes = Processes(gate=asyncio.Event())
+    async with working(dsn, processes, spec_of(concurrency=4)) as worker:
+        half = worker._handlers.places[HANDLER] // 2 + 1
+        await deliver(shard, half)
+        await eventually(lambda: len(worker) == half)
+        assert worker._handlers.places[HANDLER] == 0
+
+        (passed,) = await deliver(shard)
+        await eventually(lambda: len(worker) == half + 1)
+
+        assert [row["timer_key"] for row in await deliveries(dsn) if row["claimed_by"] is not None][-1] == passed
+        assert processes.gate is not None
+        processes.gate.set()
+        await eventually(lambda: len(worker) == 0)
+
+
 async def test_a_worker_calls_nothing_more_of_what_it_has_lost(
     dsn: str, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
