@@ -114,14 +114,13 @@ class Seat:
         try:
             if self._process is None:
                 return Called((), (), 0.0, now(), uncalled=chunk)
-            self._has_called = True
             return await self._call(self._process, chunk, began_at=now())
         finally:
             self._calls -= 1
             self._deliveries -= len(chunk)
             self._alone = False
             if self._is_cut_off and self.is_empty:
-                self.end()
+                self._end_idle("nothing reaches it")
 
     def start(self) -> Coroutine[Any, Any, None]:
         """Return what starts its process, which must not be there; from now on the seat counts as starting.
@@ -157,12 +156,14 @@ class Seat:
             self.is_starting = False
 
     async def _call(self, process: HandlerProcess, chunk: Sequence[ClaimedDelivery], *, began_at: datetime) -> Called:
-        began_s = time.monotonic()
+        began_s, had_called = time.monotonic(), self._has_called
+        self._has_called = True
         try:
             answer = await self._answer(process, chunk)
         except NotCalled:
             # Nobody is to blame for that. What else is being called in it, if anything, hears how it ended.
-            self._is_cut_off = self._process is process
+            if self._process is process:
+                self._is_cut_off, self._has_called = True, had_called
             return Called((), (), 0.0, began_at, uncalled=chunk)
         except TimeoutError:
             why = Failed(f"it did not end within {self._spec.policy.timeout_s:g} s", "timeout")
@@ -234,10 +235,14 @@ class Seat:
         except Exception as error:  # noqa: BLE001 - whatever it is, nobody would hear of the process's end any more
             if self._process is not process or not self.is_empty:
                 return
-            if self._has_called:
-                self.end()
-            else:
-                self._fail(f"it ended before its first call: {error}")
+            self._end_idle(str(error))
+
+    def _end_idle(self, how: str) -> None:
+        """End a process in which nothing is being called; one that nothing was ever called in has not come up."""
+        if self._has_called:
+            self.end()
+        else:
+            self._fail(f"it ended before its first call: {how}")
 
 
 def next_chunk(size: int, took_s: float, deliveries: int) -> int:

@@ -79,6 +79,20 @@ async def test_what_can_t_be_sent_any_more_is_not_called_and_another_process_sta
     seat.end()
 
 
+async def test_a_process_that_nothing_has_ever_reached_is_started_again_after_a_pause() -> None:
+    processes = Processes()
+    seat = seat_of(processes)
+    await seat.start()
+    processes.started[0].is_cut_off = True
+
+    uncalled = await called(seat, 1)
+
+    assert [it.timer_key for it in uncalled.uncalled] == [1]
+    assert seat.failed_starts == 1
+    assert (seat.start_in_s or 0.0) > 0.9 * RESTART.pause_s(1)
+    seat.end()
+
+
 async def test_what_can_t_be_sent_makes_no_suspect_of_what_is_being_called() -> None:
     processes = Processes(gate=asyncio.Event())
     seat = seat_of(processes)
