@@ -17,7 +17,6 @@ from sql.cluster.holders import WORKER, Incarnation, end_holders
 from sql.deliveries.claim import (
     Claim,
     ClaimedDelivery,
-    DeliveryScan,
     DeliveryScanResult,
     Renewal,
     claim_deliveries,
@@ -224,49 +223,6 @@ async def test_an_outcome_that_postgres_always_refuses_keeps_no_other_from_being
     assert await ended(dsn) == {"DELIVERED": 19}
     assert worker.stats.failures["settles"] >= 1
     assert worker.stats.lost >= 1
-
-
-async def test_a_search_that_gets_no_answer_stops_no_claim(
-    dsn: str, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found = 0
-
-    async def answers_once(session: Any, holder: int, scan: DeliveryScan, **more: Any) -> DeliveryScanResult:
-        nonlocal found
-        if scan.lanes is None and found:  # a search before the worker has its slots finds nothing
-            raise StoreUnavailable("it took too long")
-        result = await claim_deliveries(session, holder, scan, **more)
-        found += result.lanes
-        return result
-
-    monkeypatch.setattr(workers.worker, "claim_deliveries", answers_once)
-    await deliver(shard)
-    async with working(dsn, Processes()) as worker:
-        await eventually(lambda: _is(dsn, 0))
-        await eventually(lambda: worker.stats.failures["searches"] >= 2)
-        await deliver(shard, 50)
-        await eventually(lambda: _is(dsn, 0))
-
-    assert worker.stats.failures["claims"] == 0
-
-
-async def test_of_a_handler_that_is_never_half_empty_a_search_takes_what_its_claims_have_passed(
-    dsn: str, shard: HolderClient
-) -> None:
-    processes = Processes(gate=asyncio.Event())
-    async with working(dsn, processes, spec_of(concurrency=4)) as worker:
-        half = worker._handlers.places[HANDLER] // 2 + 1
-        await deliver(shard, half)
-        await eventually(lambda: len(worker) == half)
-        assert worker._handlers.places[HANDLER] == 0
-
-        (passed,) = await deliver(shard)
-        await eventually(lambda: len(worker) == half + 1)
-
-        assert [row["timer_key"] for row in await deliveries(dsn) if row["claimed_by"] is not None][-1] == passed
-        assert processes.gate is not None
-        processes.gate.set()
-        await eventually(lambda: len(worker) == 0)
 
 
 async def test_a_worker_calls_nothing_more_of_what_it_has_lost(

@@ -1,0 +1,64 @@
+"""A worker's searches: beside its claims, for what these can't see."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+import workers.worker
+from sql.deliveries.claim import DeliveryScan, DeliveryScanResult, claim_deliveries
+from sql.session import StoreUnavailable
+from tests.support.deliveries import HANDLER, deliver, deliveries
+from tests.support.factories import HolderClient
+from tests.support.handlers import Processes, spec_of
+from tests.support.waiting import eventually
+from tests.support.working import working
+
+
+async def test_a_search_that_gets_no_answer_stops_no_claim(
+    dsn: str, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = 0
+
+    async def answers_once(session: Any, holder: int, scan: DeliveryScan, **more: Any) -> DeliveryScanResult:
+        nonlocal found
+        if scan.lanes is None and found:  # a search before the worker has its slots finds nothing
+            raise StoreUnavailable("it took too long")
+        result = await claim_deliveries(session, holder, scan, **more)
+        found += result.lanes
+        return result
+
+    monkeypatch.setattr(workers.worker, "claim_deliveries", answers_once)
+    await deliver(shard)
+    async with working(dsn, Processes()) as worker:
+        await eventually(lambda: _all_have_ended(dsn))
+        await eventually(lambda: worker.stats.failures["searches"] >= 2)
+        await deliver(shard, 50)
+        await eventually(lambda: _all_have_ended(dsn))
+
+    assert worker.stats.failures["claims"] == 0
+
+
+async def test_of_a_handler_that_is_never_half_empty_a_search_takes_what_its_claims_have_passed(
+    dsn: str, shard: HolderClient
+) -> None:
+    processes = Processes(gate=asyncio.Event())
+    async with working(dsn, processes, spec_of(concurrency=4)) as worker:
+        half = worker._handlers.places[HANDLER] // 2 + 1
+        await deliver(shard, half)
+        await eventually(lambda: len(worker) == half)
+        assert worker._handlers.places[HANDLER] == 0
+
+        (passed,) = await deliver(shard)
+        await eventually(lambda: len(worker) == half + 1)
+
+        assert [row["timer_key"] for row in await deliveries(dsn) if row["claimed_by"] is not None][-1] == passed
+        assert processes.gate is not None
+        processes.gate.set()
+        await eventually(lambda: len(worker) == 0)
+
+
+async def _all_have_ended(dsn: str) -> bool:
+    return not await deliveries(dsn)
