@@ -1,4 +1,4 @@
-"""The options that say how webhooks are sent to an endpoint, and what they make of its policy."""
+"""The options of an endpoint's policy, and the policy that they make."""
 
 from typing import Annotated
 
@@ -60,7 +60,7 @@ def numbers(concurrency: int | None, rate: float | None, max_attempts: int | Non
 
 
 def lengths(**said: str | None) -> dict[str, float | None]:
-    """Return what was said of an endpoint's policy in lengths of time, each by the name of its option.
+    """Return the lengths of time that an endpoint's options say, each by its option's name.
 
     errors:  Refusal  no length of time, or one out of its bounds
     """

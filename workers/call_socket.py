@@ -1,4 +1,4 @@
-"""A socket between a worker and a handler's process on the same host, over which handlers are called.
+"""A socket over which a worker calls a handler's process on the same host.
 
 A call of a Ray actor passes several threads of both processes: it costs more than most handlers do. Ray still starts
 the process, knows when it has ended, and says why (docs/decisions/0064-calls-by-socket.md).
@@ -83,7 +83,6 @@ class CallSocket(_Messages):
         self._asked = GREETING
         self._greeted = asyncio.Event()
         self._waiting: dict[int, asyncio.Future[bytes]] = {}
-        self._lost: BaseException | None = None
 
     async def is_greeted(self) -> bool:
         """Wait until the process says that it takes calls, and say whether it does."""
@@ -125,19 +124,16 @@ class CallSocket(_Messages):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's
         """Leave it to Ray to say what became of the process, which it does a moment later."""
         self._greeted.set()  # nobody will
-        if self._lost is not None:
-            return
-        why = SocketLost("the handler's process has closed its socket")
-        asyncio.get_running_loop().call_later(LOST_S, self.lose, why)
+        if self._waiting:  # nothing is sent any more
+            why = SocketLost("the handler's process has closed its socket")
+            asyncio.get_running_loop().call_later(LOST_S, self.lose, why)
 
     def lose(self, why: BaseException) -> None:
         """Close the socket, and let all calls fail that wait for an answer: the process has ended."""
-        if self._lost is None:
-            self._lost = why
-            self.close()
+        self.close()
         for answer in self._waiting.values():
             if not answer.done():
-                answer.set_exception(self._lost)
+                answer.set_exception(why)
 
 
 async def connected(address: str | None) -> CallSocket | None:

@@ -15,8 +15,8 @@ from sql.deliveries.claim import BEGINNING, ClaimedDelivery, DeliveryScan, Deliv
 SEARCH_SHARE, SEARCH_GAP_S = 0.1, 0.02  # searches take at most a tenth of the time
 # A delivery is due when its firing begins, and is seen when that is committed: some milliseconds later, or a second if
 # thousands fire at once. Claims go on behind each other, so they pass what is seen late. When they find no more, the
-# next one begins before the first of them, by a margin, which is longer if firings took longer lately. What is seen
-# even later is found by a search.
+# next claim begins before the first of them, by a margin. The margin is longer if firings took long lately. A search
+# finds what is seen even later.
 MARGIN_S, FIRINGS_LONGER, MARGIN_MAX_S = 0.3, 2.0, 5.0
 FIRINGS_KEPT_S = 5.0  # how long the slowest firing counts
 READING_MAX_S = 5.0  # if the first of the claims is longer ago, the next one begins so long before the last one
@@ -39,9 +39,8 @@ class SlowestFiring:
         """Learn how long it was from the begin of each firing until it wrote its delivery; old firings tell nothing."""
         since = now - timedelta(seconds=FIRINGS_KEPT_S)
         # Of one that was tried before, the next attempt is later than the firing: it tells nothing.
-        took_s = max(
-            ((it.fired_at - it.next_attempt_at).total_seconds() for it in claimed if it.fired_at > since), default=0.0
-        )
+        took = max((it.fired_at - it.next_attempt_at for it in claimed if it.fired_at > since), default=timedelta())
+        took_s = took.total_seconds()
         if took_s >= self._took_s or now_s > self._at_s + FIRINGS_KEPT_S:
             self._took_s, self._at_s = max(0.0, took_s), now_s
 
@@ -117,7 +116,7 @@ class ClaimPlanner:
         self._end_search(ended_s - began_s, ended_s)
 
     def _end_reading(self, scan: DeliveryScan, began: datetime, *, has_ended: bool) -> None:
-        """Say of each lane that a scan has read whether nothing is left in it, and where the next one then begins."""
+        """Note for each lane that was read: if nothing is left in it, where the next claim of it begins."""
         margin, longest = timedelta(seconds=self._firings.margin_s), timedelta(seconds=READING_MAX_S)
         for lane in [lane for lane in self._positions if scan.has_places(lane)]:
             since = self._reading_since.setdefault(lane, began)

@@ -69,7 +69,8 @@ class HandlerQueue:
 
         A claim costs nearly the same for few as for many, so it waits until half of the places are free.
         """
-        return self.free if 2 * self.free >= self._most else 0
+        free = self.free
+        return free if 2 * free >= self._most else 0
 
     @property
     def free(self) -> int:

@@ -27,9 +27,7 @@ class SteppedWorker(Worker):
         """
         again = True
         while again:
-            again = await self._claim(
-                self._searches, self._planner.search(self._scan(self._handlers.free)), time.monotonic()
-            )
+            again = await self._claim(self._searches, self._search_scan(), time.monotonic())
             await self.finish()
         if self._runner.has_jobs:
             await self.run_turn()

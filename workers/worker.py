@@ -165,10 +165,7 @@ class Worker:
         if pause_s := self._planner.search_pause_s(began_s):
             return pause_s
         try:
-            # All that is free: the claims of a handler that is never half empty pass what is committed late, or is free
-            # again.
-            scan = self._scan(self._handlers.free)
-            again = await self._claim(self._searches, self._planner.search(scan), began_s)
+            again = await self._claim(self._searches, self._search_scan(), began_s)
         except StoreUnavailable:
             self._planner.fail_search(began_s=began_s, ended_s=time.monotonic())
             raise
@@ -239,6 +236,10 @@ class Worker:
         """Make one turn of the endpoints' loop: read those to which something waits."""
         await self._endpoints.refresh(self._lookups)
         return REFRESH_S
+
+    def _search_scan(self) -> DeliveryScan:
+        # For all that is free. The claims of a handler that is never half empty may have passed some deliveries.
+        return self._planner.search(self._scan(self._handlers.free))
 
     def _scan(self, places: dict[str, int]) -> DeliveryScan:
         webhooks = self._endpoints.room()

@@ -1,4 +1,4 @@
-"""Prove that calls over a socket are answered, each by its number, and that none waits for ever for a lost process."""
+"""Each call over a socket gets its own answer, and no call waits for ever for a process that is lost."""
 
 from __future__ import annotations
 

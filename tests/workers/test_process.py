@@ -1,4 +1,4 @@
-"""Prove where a handler's process is asked for, how it is reached, and how many calls run in it at a time."""
+"""A handler's process: where it is started, how it is called, and how many calls run in it at a time."""
 
 from __future__ import annotations
 
