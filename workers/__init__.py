@@ -21,6 +21,7 @@ handler does to its process, it fails alone.
     bucket          how many calls a second (pure)
     seat            one process of a handler, and the calls in it
     process         the Ray actor in which a handler runs
+    user_process    what its process and that of runs have in common, called by a `call_socket`
     importing       what such a process does first, with `niceness`
     threads         where plain functions are called
     ended           how such a process ended, in a sentence (pure)

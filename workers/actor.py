@@ -7,7 +7,8 @@ from sql.cluster.holders import WORKER
 from sql.dsn import Dsn
 from workers.app import WorkerConfig
 from workers.process import RayHandlerProcess
-from workers.runs.process import RayRunProcess
+from workers.runs.process import RayRunProcess, has_node
+from workers.surroundings import Surroundings
 from workers.worker import Worker
 
 
@@ -26,6 +27,7 @@ class WorkerActor:
                 start=partial(RayHandlerProcess, modules=app.modules, directory=app.directory, resource=resource),
                 jobs=app.jobs,
                 start_run=partial(RayRunProcess, modules=app.modules, directory=app.directory, resource=resource),
+                surroundings=Surroundings(has_node=has_node),
             )
         )
 

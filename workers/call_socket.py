@@ -1,4 +1,4 @@
-"""A socket over which a worker calls a handler's process on the same host.
+"""A socket over which a worker calls a process of the user's code on the same host.
 
 A call of a Ray actor passes several threads of both processes: it costs more than most handlers do. Ray still starts
 the process, knows when it has ended, and says why (docs/decisions/0064-calls-by-socket.md).
@@ -27,7 +27,10 @@ LOST_S = 10.0  # Ray knows by then how a process has ended that has closed its s
 
 
 class SocketLost(Exception):
-    """The socket to a process was closed, and nobody knows why; or the process answered that it failed."""
+    """The socket to a process was closed, and nobody knows why; or the process answered that it failed.
+
+    The message follows "the process".
+    """
 
 
 class NotSent(Exception):
@@ -117,7 +120,7 @@ class CallSocket(_Messages):
         if answer is None or answer.done():
             return  # nobody waits for it any more
         if body.startswith(FAILED):
-            answer.set_exception(SocketLost(body[len(FAILED) :].decode(errors="replace")))
+            answer.set_exception(SocketLost("failed: " + body[len(FAILED) :].decode(errors="replace")))
         else:
             answer.set_result(body)
 
@@ -125,7 +128,7 @@ class CallSocket(_Messages):
         """Leave it to Ray to say what became of the process, which it does a moment later."""
         self._greeted.set()  # nobody will
         if self._waiting:  # nothing is sent any more
-            why = SocketLost("the handler's process has closed its socket")
+            why = SocketLost("has closed its socket")
             asyncio.get_running_loop().call_later(LOST_S, self.lose, why)
 
     def lose(self, why: BaseException) -> None:

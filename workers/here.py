@@ -11,7 +11,7 @@ from sql.deliveries.claim import ClaimedDelivery
 from workers.handler import HandlerSpec
 from workers.process import CallResult, HandlerCalls, envelope_of
 from workers.runs.actor import Runs
-from workers.runs.process import Needs
+from workers.runs.needs import Needs
 
 
 class HandlerHere:

@@ -24,7 +24,8 @@ from shardclock import Failed, Outcome
 from sql.backoff import Backoff
 from sql.deliveries.claim import ClaimedDelivery
 from workers.handler import HandlerSpec
-from workers.process import CallResult, HandlerProcess, NotCalled
+from workers.process import CallResult, HandlerProcess
+from workers.user_process import NotCalled
 
 CHUNK_S = 0.02  # a chunk is as large as is called in about this time
 CHUNK_MAX = 500

@@ -1,20 +1,28 @@
-"""What a worker takes from the world around it: the time, chance, and a way out for webhooks."""
+"""What a worker takes from the world around it: the time, chance, a way out for webhooks, and nodes for runs."""
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from keepers.clock import PostgresClock
 from workers.attempts import Jitter
 from workers.endpoint_queue import Send
+from workers.runs.needs import Needs
+
+
+def any_has_it(needs: Needs) -> bool:  # noqa: ARG001 - what is asked for makes no difference
+    """Say that there is a node that has what a run needs."""
+    return True
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """Hold what is the world's in production; a test whose clock it moves gives a world of its own.
 
-    Without `send`, webhooks are sent over HTTP.
+    Without `send`, webhooks are sent over HTTP. `has_node` says whether a node has what a run needs, be it in use now.
     """
 
     clock: PostgresClock = field(default_factory=PostgresClock)
     jitter: Jitter = random.uniform
     send: Send | None = None
+    has_node: Callable[[Needs], bool] = any_has_it

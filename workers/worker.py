@@ -22,7 +22,8 @@ from workers.hand import Hand
 from workers.handler import HandlerSpec
 from workers.handlers import Handlers
 from workers.process import HandlerProcess
-from workers.runs.process import Needs, RunProcess
+from workers.runs.needs import Needs
+from workers.runs.process import RunProcess
 from workers.runs.runner import JobRunner, RunLimits
 from workers.settings import WorkerSettings
 from workers.settler import Settler
@@ -88,7 +89,7 @@ class Worker:
         self._endpoints = Endpoints(context, http=settings.webhook_http, networks=settings.networks, send=around.send)
         limits = RunLimits(settings.run_places, settings.run_lease_s, settings.delivery_poll_s)
         self._runner = JobRunner(
-            self.holder, jobs, limits, start=start_run, session=session, log=self._log, jitter=around.jitter
+            self.holder, jobs, limits, start=start_run, session=session, log=self._log, surroundings=around
         )
         self._claim_soon, self._search_soon = asyncio.Event(), asyncio.Event()
         self._is_full = False  # something has no place for another delivery

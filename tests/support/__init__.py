@@ -44,6 +44,7 @@ Workers:
     job_runs         declare jobs, and begin and end their runs by hand
     runs             runs' processes that a test plays
     run_process      one process that makes runs, without Ray
+    user_actors      an actor of the user's code in the test's process, which stands for Ray
 
 The HTTP API:
     requests         make, begin and answer idempotent requests

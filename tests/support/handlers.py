@@ -11,7 +11,8 @@ from typing import Any
 from shardclock import Completed, Outcome, Policy
 from sql.deliveries.claim import ClaimedDelivery
 from workers.handler import HandlerSpec
-from workers.process import CallResult, NotCalled, ProcessDied
+from workers.process import CallResult
+from workers.user_process import NotCalled, ProcessDied
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 

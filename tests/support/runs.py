@@ -19,9 +19,10 @@ from tests.support.handlers import Processes
 from tests.support.roles import as_role
 from tests.support.waiting import eventually
 from tests.support.working import assigned
-from workers.process import ProcessDied
-from workers.runs.process import Needs
+from workers.runs.needs import Needs
 from workers.settings import WorkerSettings
+from workers.surroundings import Surroundings, any_has_it
+from workers.user_process import NotCalled, ProcessDied
 from workers.worker import Worker
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -48,6 +49,7 @@ class FakeRunProcess:
     comes_up: bool = True
     is_slow: bool = False  # it never comes up
     may_live: bool = False  # when it has died
+    is_closed: bool = False  # it ended between `ready` and `run`
     seen: Seen = field(default_factory=Seen)
     orders: list[RunOrder] = field(default_factory=list)
     of_all: list[RunOrder] = field(default_factory=list)  # shared by all processes of a worker
@@ -66,6 +68,8 @@ class FakeRunProcess:
     async def run(self, order: RunOrder, *, lives_s: float) -> tuple[CallOutcome, Seen]:
         """Wait for the gate, for the word to end, or for the death of this process."""
         assert not self.killed, "nobody calls a process that was killed"
+        if self.is_closed:
+            raise NotCalled
         self.orders.append(order)
         self.of_all.append(order)
         self.lives_s.append(lives_s)
@@ -130,11 +134,22 @@ async def running_jobs(
     start: Callable[[Needs], FakeRunProcess],
     specs: Sequence[JobSpec],
     settings: WorkerSettings = QUICK,
+    *,
+    has_node: Callable[[Needs], bool] = any_has_it,
 ) -> AsyncIterator[Worker]:
     """Run a worker that keeps all slots and has these jobs, and drain it."""
     holder = secrets.randbits(62)
     incarnation = Incarnation(holder, WORKER, "test", "test", "test", "test", 1)
-    worker = Worker(incarnation, settings, [], as_role(dsn, "shard"), start=Processes(), jobs=specs, start_run=start)
+    worker = Worker(
+        incarnation,
+        settings,
+        [],
+        as_role(dsn, "shard"),
+        start=Processes(),
+        jobs=specs,
+        start_run=start,
+        surroundings=Surroundings(has_node=has_node),
+    )
     run = asyncio.create_task(worker.run())
     try:
         await eventually(lambda: assigned(dsn, holder))

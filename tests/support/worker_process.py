@@ -32,9 +32,10 @@ from tests.support.handler_process import LENGTH, READY, framed
 from tests.support.handlers import policy_of
 from tests.support.shard_pool import incarnation
 from workers.handler import HandlerSpec
-from workers.process import CallResult, ProcessDied, envelope_of
-from workers.runs.process import Needs
+from workers.process import CallResult, envelope_of
+from workers.runs.needs import Needs
 from workers.settings import WorkerSettings
+from workers.user_process import ProcessDied
 from workers.worker import Worker
 
 HOLDER_ENDED = 3

@@ -14,7 +14,8 @@ from tests.support.handlers import Processes, spec_of
 from tests.support.roles import as_role
 from tests.support.waiting import eventually
 from workers.handler import HandlerSpec
-from workers.runs.process import Needs, RunProcess
+from workers.runs.needs import Needs
+from workers.runs.process import RunProcess
 from workers.settings import WorkerSettings
 from workers.worker import Worker
 

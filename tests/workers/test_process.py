@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,11 +17,11 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from shardclock import Completed, InvalidHandler, Timer
 from sql.deliveries.claim import ClaimedDelivery
 from tests.support.handlers import NOON, delivery, spec_of
+from tests.support.user_actors import HERE, Started
 from workers import importing, process
-from workers.process import LEAST_SHARE, HandlerActor, NotCalled, ProcessDied, RayHandlerProcess, envelope_of
+from workers.process import HandlerActor, RayHandlerProcess, envelope_of
 from workers.runs.actor import RunActor
-
-HERE = "a" * 56
+from workers.user_process import LEAST_SHARE
 
 pytestmark = pytest.mark.usefixtures("collector")
 
@@ -112,7 +112,7 @@ async def test_no_more_calls_run_at_a_time_than_the_handler_allows_however_many_
     actor = HandlerActor(name, str(tmp_path), f"{name}.{kind}", calls_max, 2)
     envelopes = pickle.dumps([envelope_of(delivery(key, target=f"{name}.{kind}")) for key in range(20)])
 
-    answers = await asyncio.gather(actor.call(envelopes), actor.call(envelopes))
+    answers = map(pickle.loads, await asyncio.gather(actor.answer(envelopes), actor.answer(envelopes)))
 
     results = [outcome.result for outcomes, _ in answers for outcome in outcomes if isinstance(outcome, Completed)]
     assert len(results) == 40
@@ -129,7 +129,7 @@ async def test_a_handler_that_is_slow_is_not_begun_for_all_of_a_message(
     actor = HandlerActor(name, str(tmp_path), f"{name}.{kind}", calls_max, 2)
     envelopes = pickle.dumps([envelope_of(delivery(key, target=f"{name}.{kind}")) for key in range(20)])
 
-    outcomes, _ = await actor.call(envelopes)
+    outcomes, _ = pickle.loads(await actor.answer(envelopes))
 
     assert len(outcomes) == 1
     assert actor._calls._room._value == calls_max, "what was reserved is free again"
@@ -155,96 +155,16 @@ def test_the_process_steps_back_before_it_imports_the_user_s_code(
     assert asked == [3]
 
 
-class Remote:
-    """An actor's method, called in this process."""
-
-    def __init__(self, method: Callable[..., Awaitable[object]]) -> None:
-        self._method = method
-        self.calls = 0
-
-    async def remote(self, *arguments: object) -> object:
-        self.calls += 1
-        return await self._method(*arguments)
-
-
-class Started:
-    """Stands for Ray: an actor that was started here, and ends when the test says so."""
-
-    def __init__(self, actor: HandlerActor, *, is_here: bool) -> None:
-        self.ended = asyncio.Event()
-        self.listen = Remote(actor.listen if is_here else self._nowhere)
-        self.ready, self.call, self.gone = Remote(actor.ready), Remote(actor.call), Remote(self._end)
-
-    def options(self, **_: Any) -> Started:
-        return self
-
-    def remote(self, *_: object) -> Started:
-        return self
-
-    async def _nowhere(self) -> str:
-        return "shardclock-on-another-host"
-
-    async def _end(self) -> None:
-        await self.ended.wait()
-        raise ray.exceptions.RayActorError
-
-
-@pytest.fixture
-def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Started:
-    name = f"started_{request.node.name.partition('[')[0]}"
-    (tmp_path / f"{name}.py").write_text(APP.format(name=name))
-    actor = HandlerActor(name, str(tmp_path), f"{name}.async", 3, 2)
-    here = Started(actor, is_here=getattr(request, "param", True))
-    monkeypatch.setattr(ray, "remote", lambda _: here)
-    monkeypatch.setattr(ray, "get_runtime_context", lambda: SimpleNamespace(get_node_id=lambda: HERE))
-    monkeypatch.setattr(ray, "kill", lambda _: None)
-    return here
-
-
-@pytest.mark.parametrize(("started", "by_ray"), [(True, 0), (False, 2)], indirect=["started"])
-async def test_a_process_on_the_same_host_is_called_without_ray(started: Started, by_ray: int) -> None:
+async def test_a_handler_s_process_is_called_for_each_delivery(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "called_each.py").write_text(APP.format(name="called_each"))
+    Started(HandlerActor("called_each", str(tmp_path), "called_each.async", 3, 2)).instead_of_ray(monkeypatch)
     handler = RayHandlerProcess(spec_of(), modules="app", directory="/app")
     await handler.ready()
-    await handler.ready()
-    assert (started.listen.calls, started.ready.calls) == (1, 1), "the second asks whether it is alive"
 
-    answers = [await handler.call([delivery(1), delivery(2)]) for _ in range(2)]
+    answer = await handler.call([delivery(1), delivery(2)])
 
-    assert [len(answer.outcomes) for answer in answers] == [2, 2]
-    assert started.call.calls == by_ray
+    assert [type(outcome) for outcome in answer.outcomes] == [Completed, Completed]
     handler.kill()
-
-
-async def test_calls_fail_when_ray_sees_the_process_end_though_its_socket_stays_open(started: Started) -> None:
-    handler = RayHandlerProcess(spec_of(), modules="app", directory="/app")
-    await handler.ready()
-    assert handler._socket is not None
-    hanging = asyncio.create_task(handler.call([delivery(1)]))
-    await asyncio.sleep(0)  # it is written, and nothing has been read yet
-    watch = asyncio.create_task(handler.gone())
-    started.ended.set()
-
-    with pytest.raises(ProcessDied) as died:
-        await watch
-    with pytest.raises(ProcessDied) as failed:
-        await hanging
-
-    assert str(failed.value) == str(died.value)
-
-
-async def test_calls_fail_when_the_process_is_killed(started: Started) -> None:
-    handler = RayHandlerProcess(spec_of(), modules="app", directory="/app")
-    await handler.ready()
-    hanging = asyncio.create_task(handler.call([delivery(1)]))
-    await asyncio.sleep(0)
-
-    handler.kill()
-
-    with pytest.raises(ProcessDied, match="killed by its worker"):
-        await hanging
-    assert started.gone.calls == 0
-    with pytest.raises(NotCalled):
-        await handler.call([delivery(1)])
 
 
 def test_a_handler_s_timer_has_what_the_delivery_has() -> None:

@@ -9,6 +9,7 @@ somebody wants the run to end, whether its lease goes on, and what the run has s
     report   what it has said, and what of it is written
     lifetime how long its process lives if nobody reaches it any more
     places   the processes, and how many runs there are at a time
+    needs    what a run's process is asked for
     process  the process of a run, as its worker sees it
     gate     when a hint leads to a look for starts that are due
     actor    the Ray actor in which a run is made

@@ -1,11 +1,13 @@
 """The Ray actor in which a run is made: it imports the user's code. It decides nothing."""
 
+import pickle
 import signal
 from collections.abc import Iterable
 
 from shardclock import CallOutcome, Failed, Job, JobCall, RunOrder, Seen, find_jobs
 from workers.importing import prepare_to_import
 from workers.threads import in_a_thread
+from workers.user_process import UserActor
 
 
 class Runs:
@@ -42,15 +44,18 @@ class Runs:
             self._call.cancel()
 
 
-class RunActor:
+class RunActor(UserActor):
     """Import an app and make one run of one of its jobs at a time."""
 
     def __init__(self, modules: str, directory: str, priority: int) -> None:
+        super().__init__()
         prepare_to_import(directory, priority=priority)
         self._runs = Runs(find_jobs(modules.split(",")).values())
 
-    async def ready(self) -> None:
-        """Answer once the user's code is imported."""
+    async def answer(self, call: bytes) -> bytes:
+        """Make a run, look at it, or tell it to end: the name of one of these, and what it is given."""
+        name, *given = pickle.loads(call)  # noqa: S301 - ours
+        return pickle.dumps(await getattr(self, name)(*given), pickle.HIGHEST_PROTOCOL)
 
     async def run(self, order: RunOrder, lives_s: float) -> tuple[CallOutcome, Seen]:
         """Make a run."""

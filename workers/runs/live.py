@@ -10,10 +10,11 @@ from jobs.ending import Asked, Ending, Jitter, crash_of, ending_of, too_long
 from jobs.states import RunOutcome
 from shardclock import CallOutcome, Canceled, JobPolicy, RunOrder
 from sql.jobs.runs import BegunRun, EndedRun
-from workers.process import ProcessDied
 from workers.runs.lifetime import Lifetime
-from workers.runs.process import Needs, RunProcess
+from workers.runs.needs import Needs
+from workers.runs.process import RunProcess
 from workers.runs.report import RunReport
+from workers.user_process import NotCalled, ProcessDied
 
 START_S = 120.0  # for the import of the user's code, and for a node that has what the job asks for
 START_AGAIN_S = 5.0
@@ -76,6 +77,9 @@ class LiveRun:
             ending = await self._made()
         except ProcessDied as error:
             ending = self._died(str(error), may_live=error.may_live)
+        except NotCalled:
+            self._is_called = False
+            ending = self._died("its process had ended", may_live=False)
         except Exception as error:  # noqa: BLE001 - whatever it is, the run must not stay marked for ever
             ending = self._died(f"{type(error).__name__}: {error}"[:300], may_live=True)
         finally:
@@ -147,8 +151,8 @@ class LiveRun:
         try:
             async with asyncio.timeout(TELL_S):
                 await self.process.cancel()
-        except TimeoutError:
-            return  # it keeps Python's lock; the grace decides
+        except (TimeoutError, ProcessDied):
+            return  # it keeps Python's lock, or is gone; the call of the run, or the grace, decides
 
     async def _look(self) -> None:
         try:

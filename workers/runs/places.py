@@ -3,7 +3,8 @@
 from collections import Counter
 from collections.abc import Callable
 
-from workers.runs.process import Needs, RunProcess
+from workers.runs.needs import Needs
+from workers.runs.process import RunProcess
 
 
 class Places:

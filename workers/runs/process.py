@@ -1,46 +1,25 @@
 """The process of a run, as its worker sees it: what it is asked for, and what it is told."""
 
-from dataclasses import dataclass
+import asyncio
+import pickle
+from contextlib import suppress
 from typing import Any, Protocol
 
-from shardclock import CallOutcome, JobPolicy, RunOrder, Seen
-from workers.process import LEAST_SHARE, answer_of
+from shardclock import CallOutcome, RunOrder, Seen
 from workers.runs.actor import RunActor
+from workers.runs.needs import Needs
+from workers.user_process import BESIDE_CALLS, LEAST_SHARE, NotCalled, ProcessDied, UserProcess
 
-CALLS_MAX = 4  # at the same time in one process: the run, a look at it, and the word to end
-
-
-@dataclass(frozen=True, slots=True)
-class Needs:
-    """What a run's process is asked for; runs with the same needs can have the same process, one after the other."""
-
-    priority: int = 2
-    num_cpus: float | None = None
-    num_gpus: float | None = None
-    memory_mib: int | None = None
-
-    @classmethod
-    def of(cls, priority: int, policy: JobPolicy) -> "Needs":
-        """Read what a job asks for."""
-        return cls(priority, policy.num_cpus, policy.num_gpus, policy.memory_mib)
-
-    def __str__(self) -> str:
-        asked = {"CPUs": self.num_cpus, "GPUs": self.num_gpus, "MiB of memory": self.memory_mib}
-        return " and ".join(f"{amount:g} {unit}" for unit, amount in asked.items() if amount is not None)
-
-    @property
-    def are_special(self) -> bool:
-        """Say whether it reserves anything, which an idle process would keep from others."""
-        return (self.num_cpus, self.num_gpus, self.memory_mib) != (None, None, None)
+CALLS_MAX = 3  # at the same time in one process: the run, a look at it, and the word to end
 
 
 class RunProcess(Protocol):
     """Where a run is made."""
 
     async def ready(self) -> None:
-        """Wait until the user's code is imported.
+        """Wait until the user's code is imported; of one that has made runs, find out whether it is there.
 
-        errors:  ProcessDied  it can't be imported
+        errors:  ProcessDied  it can't be imported, or has ended
         """
 
     async def run(self, order: RunOrder, *, lives_s: float) -> tuple[CallOutcome, Seen]:
@@ -48,7 +27,8 @@ class RunProcess(Protocol):
 
         The process ends itself, if nobody has looked at the run for `lives_s`.
 
-        errors:  ProcessDied  the process ended before the run did
+        errors:  NotCalled    the process ended before
+                 ProcessDied  the process ended before the run did
         """
 
     async def look(self, *, lives_s: float) -> Seen:
@@ -67,7 +47,7 @@ class RunProcess(Protocol):
         """End the process at once."""
 
 
-class RayRunProcess:
+class RayRunProcess(UserProcess):
     """A run's process on this node, or wherever Ray has the resources that its job asks for.
 
     If there are nodes for workers alone, which offer `resource`, it runs on one of those.
@@ -78,32 +58,39 @@ class RayRunProcess:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
-        self._actor: Any = (
+        actor = (
             ray.remote(RunActor)
             .options(
                 num_cpus=needs.num_cpus or 0,
                 num_gpus=needs.num_gpus or 0,
                 memory=needs.memory_mib and needs.memory_mib * 2**20,
                 resources={resource: LEAST_SHARE} if resource else None,
-                max_concurrency=CALLS_MAX,
+                max_concurrency=CALLS_MAX + BESIDE_CALLS,
                 scheduling_strategy="DEFAULT" if needs.are_special else here,
             )
             .remote(modules, directory, needs.priority)
         )
+        super().__init__(actor, whose="run")
+        self._watching: asyncio.Task[None] | None = None
 
     async def ready(self) -> None:
-        """Wait until the user's code is imported.
+        """Wait until the user's code is imported; of one that has made runs, find out whether it is there.
 
-        errors:  ProcessDied  it can't be imported
+        errors:  ProcessDied  it can't be imported, or has ended
         """
-        await answer_of(self._actor.ready.remote(), whose="run")
+        if self._watching is not None and self.is_reached:
+            return  # if it ends now, nothing is called
+        await super().ready()
+        if self._watching is None:
+            self._watching = asyncio.create_task(self._watch(), name="process of runs")
 
     async def run(self, order: RunOrder, *, lives_s: float) -> tuple[CallOutcome, Seen]:
         """Make a run; return how it ended, and what it said last.
 
-        errors:  ProcessDied  the process ended before the run did
+        errors:  NotCalled    the process ended before
+                 ProcessDied  the process ended before the run did
         """
-        outcome, seen = await answer_of(self._actor.run.remote(order, lives_s), whose="run")
+        outcome, seen = await self._ask("run", order, lives_s)
         return outcome, seen
 
     async def look(self, *, lives_s: float) -> Seen:
@@ -111,7 +98,7 @@ class RayRunProcess:
 
         errors:  ProcessDied  the process is gone
         """
-        seen: Seen = await answer_of(self._actor.look.remote(lives_s), whose="run")
+        seen: Seen = await self._tell("look", lives_s)
         return seen
 
     async def cancel(self) -> None:
@@ -119,10 +106,24 @@ class RayRunProcess:
 
         errors:  ProcessDied  the process is gone
         """
-        await answer_of(self._actor.cancel.remote(), whose="run")
+        await self._tell("cancel")
 
-    def kill(self) -> None:
-        """End the process at once."""
-        import ray  # late, as in workers.process
+    async def _tell(self, *call: object) -> Any:
+        try:
+            return await self._ask(*call)
+        except NotCalled as error:
+            raise ProcessDied("the run's process has closed its socket", may_live=True) from error
 
-        ray.kill(self._actor)
+    async def _ask(self, *call: object) -> Any:
+        return pickle.loads(await self.ask(pickle.dumps(call, pickle.HIGHEST_PROTOCOL)))  # noqa: S301 - ours
+
+    async def _watch(self) -> None:
+        with suppress(ProcessDied):  # the call of the run hears of it
+            await self.gone()
+
+
+def has_node(needs: Needs) -> bool:
+    """Say whether a node of the Ray cluster has what a run needs, be it in use now."""
+    import ray
+
+    return not needs.are_special or any(needs.fit(it["Resources"]) for it in ray.nodes() if it["Alive"])  # type: ignore[no-untyped-call]

@@ -1,14 +1,13 @@
 """All runs that a worker makes: it begins them, watches them, and ends them."""
 
 import asyncio
-import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from structlog.typing import FilteringBoundLogger
 
-from jobs.ending import Asked, Ending, Jitter, crash_of
+from jobs.ending import Asked, Ending, crash_of
 from jobs.policy import read_policy
 from jobs.spec import InvalidJob, JobSpec
 from jobs.states import JobState, RunOutcome
@@ -19,10 +18,12 @@ from sql.jobs.runs import BegunRun, EndedRun, SaidOfRun, begin_runs, report_runs
 from sql.session import Session
 from workers.hand import Hand
 from workers.runs.gate import HintGate
-from workers.runs.live import KILL_S, START_AGAIN_S, LiveRun
+from workers.runs.live import KILL_S, START_AGAIN_S, START_S, LiveRun
+from workers.runs.needs import Needs
 from workers.runs.places import Places
-from workers.runs.process import Needs, RunProcess
+from workers.runs.process import RunProcess
 from workers.runs.writer import RunWriter
+from workers.surroundings import Surroundings
 
 WATCH_S = 0.25  # between two looks at what runs: who disables a job is heard this soon
 MARGIN_S = 2.0  # a run's process is gone so long before its lease is over
@@ -53,8 +54,9 @@ class JobRunner:
         start: Callable[[Needs], RunProcess],
         session: Callable[[str], Session],
         log: FilteringBoundLogger,
-        jitter: Jitter = random.uniform,
+        surroundings: Surroundings | None = None,
     ) -> None:
+        around = surroundings or Surroundings()
         self.soon = asyncio.Event()
         self._holder = holder
         self._specs = {spec.reference: spec for spec in specs}
@@ -65,9 +67,11 @@ class JobRunner:
         self._hand = Hand[BegunRun]()
         self._writer = RunWriter(self._runs, holder, self._hand)
         self._log = log
-        self._jitter = jitter
+        self._jitter = around.jitter
+        self._has_node = around.has_node
         self._live: dict[Claim, LiveRun] = {}
         self._making: dict[Claim, asyncio.Task[None]] = {}
+        self._without_node: set[Claim] = set()  # in a place, though no node had what they need
         self._prune_at_s = 0.0
         self._stopped = False
 
@@ -220,6 +224,13 @@ class JobRunner:
 
     def _make(self, run: BegunRun, policy: JobPolicy, sent_s: float) -> None:
         needs = Needs.of(self._specs[run.function].priority, policy)
+        if not self._has_node(needs):
+            # An autoscaler may bring a node, but only for what waits: one does.
+            if self._without_node:
+                reason = f"no node has {needs}, and another run waits in its place for a node to come"
+                self._writer.end(EndedRun(run, Ending(RunOutcome.INTERRUPTED, delay_s=START_S, reason=reason)))
+                return
+            self._without_node.add(run.claim)
         process, was_used = self._places.take(needs)
         live = LiveRun(
             run,
@@ -304,3 +315,4 @@ class JobRunner:
     def _forget(self, claim: Claim) -> None:
         for known in (self._live, self._making):
             known.pop(claim, None)
+        self._without_node.discard(claim)

@@ -19,6 +19,7 @@ from tests.support.jobs import job_policy
 from tests.support.runs import FakeRunProcess, begun_run
 from tests.support.waiting import eventually
 from workers.runs.live import KILL_S, LiveRun
+from workers.user_process import ProcessDied
 
 
 class Told:
@@ -166,19 +167,39 @@ async def test_no_run_begins_while_a_process_that_was_lost_may_live(may_live: bo
     assert rest_s - 1 < done.ending.rest_s <= rest_s
 
 
+@pytest.mark.parametrize("is_closed", [True, False])
 @pytest.mark.parametrize(
     ("was_used", "outcome", "delay_s"), [(True, RunOutcome.INTERRUPTED, 0.0), (False, RunOutcome.CRASHED, 5.0)]
 )
 async def test_a_process_that_died_while_it_waited_for_its_next_run_is_no_crash_of_that_run(
-    was_used: bool, outcome: RunOutcome, delay_s: float
+    was_used: bool, outcome: RunOutcome, delay_s: float, is_closed: bool
 ) -> None:
-    process = FakeRunProcess()
-    process.kill()
+    process = FakeRunProcess(is_closed=is_closed)
+    if not is_closed:
+        process.kill()
 
     done = await live_run(process, was_used=was_used, retry_period_s=0.0).make()
 
     assert (done.ending.outcome, done.ending.delay_s, process.orders) == (outcome, delay_s, [])
     assert done.ending.fails is not was_used
+
+
+async def test_a_run_whose_process_is_gone_when_it_is_told_to_end_ends_as_its_call_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    process = FakeRunProcess(gate=asyncio.Event())
+    live = live_run(process)
+
+    async def closed() -> None:
+        process.died.set()
+        raise ProcessDied("the run's process has closed its socket", may_live=True)
+
+    monkeypatch.setattr(process, "cancel", closed)
+
+    done = await ended(live, lambda: live.ask(Asked.BY_CLIENT, "wrong city"), process)
+
+    assert (done.ending.outcome, done.ending.rest_s) == (RunOutcome.CANCELED, 0.0), "Ray has seen it end"
+    assert "exit code 9" in (done.ending.reason or "")
 
 
 async def test_a_run_whose_worker_leaves_is_interrupted_and_due_at_once(process: FakeRunProcess) -> None:

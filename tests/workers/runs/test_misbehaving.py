@@ -21,7 +21,7 @@ from tests.support.runs import begun_run
 from tests.support.waiting import eventually
 from tests.support.worker_process import PipedRunProcess
 from workers.runs.live import LiveRun
-from workers.runs.process import Needs
+from workers.runs.needs import Needs
 
 APP = """
 import os, threading, time, shardclock

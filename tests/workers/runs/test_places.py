@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.support.runs import FakeRunProcess, RunProcesses
+from workers.runs.needs import Needs
 from workers.runs.places import Places
-from workers.runs.process import Needs
 
 PLAIN, URGENT, LAST, ON_A_GPU = Needs(), Needs(priority=1), Needs(priority=4), Needs(num_gpus=1.0)
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from tests.support.factories import HolderClient
 from tests.support.job_runs import declare, fire, job_of, outcomes
 from tests.support.jobs import job_spec
 from tests.support.runs import FakeRunProcess, RunProcesses, running_jobs
 from tests.support.waiting import eventually
-from workers.runs.process import Needs
+from workers.runs.needs import Needs
 from workers.settings import WorkerSettings
 
 ONE_PLACE = WorkerSettings(delivery_poll_s=0.01, heartbeat_s=0.02, run_places=1)
+TWO_PLACES = WorkerSettings(delivery_poll_s=0.01, heartbeat_s=0.02, run_places=2)
 
 
 async def test_jobs_that_no_node_can_hold_leave_the_places_to_others(dsn: str, shard: HolderClient) -> None:
@@ -29,6 +34,44 @@ async def test_jobs_that_no_node_can_hold_leave_the_places_to_others(dsn: str, s
 
     assert [order.job for order in processes.orders] == ["refresh"]
     assert sorted(states) == ["SCHEDULED", "SCHEDULED", "STARTING"], "as many wait as there are places, no more"
+
+
+async def test_of_jobs_for_which_there_is_no_node_one_waits_and_leaves_the_places_to_those_that_have_one(
+    dsn: str, shard: HolderClient
+) -> None:
+    on_gpus = [job_spec(f"train{n}", every_s=3_600.0, priority=1, num_gpus=8.0) for n in range(4)]
+    in_memory = job_spec(every_s=3_600.0, priority=4, memory_mib=100)
+    await declare(dsn, *on_gpus, in_memory)
+    await fire(shard)
+
+    async def have_ended() -> bool:
+        counts = [await outcomes(dsn, spec.name) for spec in (*on_gpus, in_memory)]
+        return sum(count["INTERRUPTED"] for count in counts) == 3 and counts[-1]["SUCCEEDED"] == 1
+
+    processes = RunProcesses(fits=lambda needs: not needs.num_gpus)
+    async with running_jobs(dsn, processes, [*on_gpus, in_memory], TWO_PLACES, has_node=processes.fits):
+        await eventually(have_ended)
+        jobs = [await job_of(dsn, spec.name) for spec in on_gpus]
+
+    assert sorted(it.state for it in jobs) == ["SCHEDULED", "SCHEDULED", "SCHEDULED", "STARTING"]
+    assert [needs.num_gpus for needs, _ in processes.started] == [8.0, None], "nobody asks Ray for what waits in vain"
+    (reason,) = {it.last_reason for it in jobs if it.state == "SCHEDULED"}
+    assert reason == "no node has 8 GPUs, and another run waits in its place for a node to come"
+
+
+@pytest.mark.parametrize(
+    ("asked", "fits"),
+    [
+        ({}, True),
+        ({"num_cpus": 4.0}, True),
+        ({"num_cpus": 4.5}, False),
+        ({"num_gpus": 1.0}, False),
+        ({"num_cpus": 1.0, "memory_mib": 1024}, True),
+        ({"memory_mib": 1025}, False),
+    ],
+)
+def test_a_node_has_what_is_asked_for_if_it_has_all_of_it(asked: dict[str, Any], fits: bool) -> None:
+    assert Needs(**asked).fit({"CPU": 4.0, "memory": 1024.0 * 2**20, "node:192.0.2.1": 1.0}) is fits
 
 
 async def test_a_process_that_can_not_be_started_interrupts_its_own_run_and_no_other(

@@ -1,0 +1,108 @@
+"""A run's process, as its worker sees it, called through its socket; Ray says when it has ended."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import ray
+
+from shardclock import Canceled, Completed, RunOrder
+from tests.support.user_actors import Remote, Started
+from tests.support.waiting import eventually
+from workers import importing
+from workers.runs import actor
+from workers.runs.actor import RunActor
+from workers.runs.needs import Needs
+from workers.runs.process import RayRunProcess
+from workers.user_process import NotCalled, ProcessDied
+
+APP = """
+import asyncio, shardclock
+
+@shardclock.job()
+async def {job}_waits(run):
+    run.progress(0.5, "half")
+    await asyncio.sleep(60)
+
+@shardclock.job()
+async def {job}_ends(run):
+    return run.attempt
+"""
+
+
+@pytest.fixture
+def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Started:
+    """Start an actor with the two jobs in this process."""
+    monkeypatch.setattr(importing, "be_nice", lambda _: None)
+    monkeypatch.setattr(actor, "live_for", lambda _: None)  # the test's own process lives on
+    name = f"runs_of_{request.node.name}"
+    (tmp_path / f"{name}.py").write_text(APP.format(job=name[:80]))
+    return Started(RunActor(name, str(tmp_path), 2)).instead_of_ray(monkeypatch)
+
+
+def order(job: str, request: pytest.FixtureRequest) -> RunOrder:
+    """Order a run of one of the jobs."""
+    module = f"runs_of_{request.node.name}"
+    name = f"{module[:80]}_{job}"
+    return RunOrder(name, f"{module}:{name}", "7.1", 2, datetime.now(UTC), None)
+
+
+async def test_runs_are_made_and_looked_at_and_ended_without_ray(
+    started: Started, request: pytest.FixtureRequest
+) -> None:
+    process = RayRunProcess(Needs(), modules="app", directory="/app")
+    await process.ready()
+    first, _ = await process.run(order("ends", request), lives_s=20)
+    await process.ready()
+    running = asyncio.create_task(process.run(order("waits", request), lives_s=20))
+
+    async def is_half() -> bool:
+        return (await process.look(lives_s=20)).progress == 0.5
+
+    await eventually(is_half)
+    await process.cancel()
+    second, seen = await running
+
+    assert (first, type(second), seen.message) == (Completed(2), Canceled, "half")
+    assert (started.listen.calls, started.ready.calls, started.answer.calls) == (1, 0, 0)
+    process.kill()
+
+
+async def test_a_run_ends_when_ray_sees_its_process_end_though_its_socket_stays_open(
+    started: Started, request: pytest.FixtureRequest
+) -> None:
+    process = RayRunProcess(Needs(), modules="app", directory="/app")
+    await process.ready()
+    running = asyncio.create_task(process.run(order("waits", request), lives_s=20))
+    await eventually(lambda: bool(started.gone.calls))
+
+    started.ended.set()
+
+    with pytest.raises(ProcessDied, match="the run's process"):
+        await running
+
+
+async def test_a_process_that_has_ended_since_its_last_run_is_asked_for_no_other(
+    started: Started, request: pytest.FixtureRequest
+) -> None:
+    process = RayRunProcess(Needs(), modules="app", directory="/app")
+    await process.ready()
+    started.ended.set()
+    started.ready = Remote(_raise)
+    await eventually(lambda: not process.is_reached)
+
+    with pytest.raises(ProcessDied):
+        await process.ready()
+    with pytest.raises(NotCalled):
+        await process.run(order("ends", request), lives_s=20)
+    with pytest.raises(ProcessDied) as looked:
+        await process.look(lives_s=20)
+
+    assert looked.value.may_live
+
+
+async def _raise() -> None:
+    raise ray.exceptions.RayActorError

@@ -1,0 +1,73 @@
+"""A process of the user's code, as its worker sees it: called through a socket, or through Ray."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.support.user_actors import Started
+from workers.user_process import NotCalled, ProcessDied, UserActor, UserProcess
+
+
+class Repeating(UserActor):
+    """Answers with what it is asked, unless it is asked to hang."""
+
+    async def answer(self, call: bytes) -> bytes:
+        if call == b"hang":
+            await asyncio.Event().wait()
+        return call
+
+
+def started(monkeypatch: pytest.MonkeyPatch, *, is_here: bool = True) -> tuple[Started, UserProcess]:
+    """Start a process on this host, or on another."""
+    actor = Started(Repeating(), is_here=is_here).instead_of_ray(monkeypatch)
+    return actor, UserProcess(actor, whose="run")
+
+
+@pytest.mark.parametrize(("is_here", "by_ray"), [(True, 0), (False, 2)])
+async def test_a_process_on_the_same_host_is_called_without_ray(
+    monkeypatch: pytest.MonkeyPatch, is_here: bool, by_ray: int
+) -> None:
+    actor, process = started(monkeypatch, is_here=is_here)
+    await process.ready()
+    await process.ready()
+    assert (actor.listen.calls, actor.ready.calls) == (1, 1), "the second asks whether it is alive"
+
+    assert [await process.ask(call) for call in (b"one", b"two")] == [b"one", b"two"]
+
+    assert (process.is_reached, actor.answer.calls) == (is_here, by_ray)
+    process.kill()
+
+
+async def test_calls_fail_when_ray_sees_the_process_end_though_its_socket_stays_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    actor, process = started(monkeypatch)
+    await process.ready()
+    hanging = asyncio.create_task(process.ask(b"hang"))
+    await asyncio.sleep(0)  # it is written, and nothing has been read yet
+    watch = asyncio.create_task(process.gone())
+    actor.ended.set()
+
+    with pytest.raises(ProcessDied) as died:
+        await watch
+    with pytest.raises(ProcessDied) as failed:
+        await hanging
+
+    assert str(failed.value) == str(died.value)
+
+
+async def test_calls_fail_when_the_process_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    actor, process = started(monkeypatch)
+    await process.ready()
+    hanging = asyncio.create_task(process.ask(b"hang"))
+    await asyncio.sleep(0)
+
+    process.kill()
+
+    with pytest.raises(ProcessDied, match="the run's process was killed by its worker"):
+        await hanging
+    assert actor.gone.calls == 0
+    with pytest.raises(NotCalled):
+        await process.ask(b"one")
