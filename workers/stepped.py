@@ -30,6 +30,7 @@ class SteppedWorker(Worker):
             again = await self._claim(self._searches, self._search_scan(), time.monotonic())
             await self.finish()
         if self._runner.has_jobs:
+            self._runner.look_soon()
             await self.run_turn()
             await self.finish()
 

@@ -307,7 +307,7 @@ class Worker:
     def _look_soon(self) -> None:
         self._claim_soon.set()
         self._search_soon.set()
-        self._runner.soon.set()
+        self._runner.look_soon()
 
     def _stop(self) -> None:
         self._handlers.stop()

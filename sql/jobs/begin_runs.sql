@@ -1,17 +1,18 @@
 -- Begins runs of jobs: claims their due deliveries and marks the jobs, before anything is called; drops starts that must
 -- not run.
 --
--- in:    :holder bigint, :lease interval, :places integer and :reserving integer (how many runs the caller
---        takes at most, of jobs that reserve nothing, and of those that reserve processors, GPUs or memory), :running
---        bigint[]: the deliveries whose runs the caller makes, which have not crashed, whatever a clock says; :now
---        timestamptz or null
+-- in:    :holder bigint, :lease interval, :look integer (how many due starts are read), :places integer and :reserving
+--        integer (how many runs the caller takes at most, of jobs that reserve nothing, and of those that reserve
+--        processors, GPUs or memory), :running bigint[]: the deliveries whose runs the caller makes, which have not
+--        crashed, whatever a clock says; :now timestamptz or null
 -- out:   at least one row: server_time timestamptz, dropped bigint (starts that were skipped or discarded), replaced
---        bigint (runs that are to end for a later start), saturated boolean (there may be more), then one run or nulls:
---        job text, function text, timer_key bigint, claims integer (of the delivery, which the caller has now),
+--        bigint (runs that are to end for a later start), saturated boolean (there may be more than were read), short
+--        and short_reserving boolean (more could have begun of either kind, if there had been places), queued boolean
+--        (a start waits for its job's run to end), then one run or nulls: job text, function text, timer_key bigint, claims integer (of the delivery, which the caller has now),
 --        run_claims integer (of the mark: if it is another one, that run crashed, and the caller ends it), attempt
 --        integer, scheduled_at timestamptz, config text, policy text, lease_left interval (of the run that crashed)
 -- locks: the claimed and dropped deliveries and the marked jobs, for the statement; leaves out what others have locked
--- index: deliveries_of_jobs, the first 1,000 that are due; jobs_pkey and deliveries_pkey, one probe of each for each of
+-- index: deliveries_of_jobs, the first :look that are due; jobs_pkey and deliveries_pkey, one probe of each for each of
 --        these; holders_pkey, holders_ended
 with me as materialized (
     select h.part, h.part_count
@@ -42,7 +43,7 @@ due as materialized (
                 array(select ended.holder from ended)
             )
         order by d.next_attempt_at, d.timer_key
-        limit 1000
+        limit :look::integer
     ) d
 ),
 of_job as materialized (
@@ -109,7 +110,7 @@ held as materialized (
     from (values (false, :places::integer), (true, :reserving::integer)) as kind (reserves, places)
     cross join lateral (
         select
-            c.name, c.crashed, c.run_claims, d.timer_key, d.claims, d.failed_attempts, d.claimed_until,
+            c.name, c.crashed, c.run_claims, c.reserves, d.timer_key, d.claims, d.failed_attempts, d.claimed_until,
             j.function, j.config, j.policy
         from (select s.* from chosen s where not s.crashed and s.reserves = kind.reserves order by s.rank) c
         cross join lateral (
@@ -138,7 +139,7 @@ held as materialized (
     union all
     -- The end of a run that crashed needs no place.
     select
-        c.name, c.crashed, c.run_claims, d.timer_key, d.claims, d.failed_attempts, d.claimed_until,
+        c.name, c.crashed, c.run_claims, c.reserves, d.timer_key, d.claims, d.failed_attempts, d.claimed_until,
         j.function, j.config, j.policy
     from (select s.* from chosen s where s.crashed) c
     cross join lateral (
@@ -181,6 +182,22 @@ marked as (
         and not h.crashed
         and j.run_timer_key is null
     returning j.name, j.function, j.run_timer_key, j.run_claims, j.run_attempt, j.run_started_at, j.config, j.policy
+),
+short as materialized (
+    select
+        coalesce(bool_or(k.is_short) filter (where not k.reserves), false) as plain,
+        coalesce(bool_or(k.is_short) filter (where k.reserves), false) as reserving
+    from (
+        -- Where there was a place and nothing began, somebody has locked what could.
+        select kind.reserves, c.starts > kind.places and (kind.places = 0 or h.runs > 0) as is_short
+        from (values (false, :places), (true, :reserving)) as kind (reserves, places)
+        cross join lateral (
+            select count(*) as starts from chosen c where not c.crashed and c.reserves = kind.reserves
+        ) c
+        cross join lateral (
+            select count(*) as runs from held h where not h.crashed and h.reserves = kind.reserves
+        ) h
+    ) k
 ),
 found as materialized (
     select m.name, m.function, m.run_timer_key as timer_key, m.run_claims, m.config, m.policy from marked m
@@ -287,12 +304,15 @@ select
     clock_timestamp() as server_time,
     (select count(*) from dropped) as dropped,
     (select count(*) from replaced) as replaced,
-    (select count(*) from due) >= 1000 as saturated,
+    (select count(*) from due) >= :look as saturated,
+    short.plain as short,
+    short.reserving as short_reserving,
+    exists (select from judged j where j.why_not is null and j.run_timer_key is not null and not j.crashed) as queued,
     f.name as job, f.function, c.timer_key, c.claims, f.run_claims, c.failed_attempts + 1 as attempt,
     c.due_date as scheduled_at, coalesce(c.payload, f.config)::text as config, f.policy::text as policy,
     -- No longer than a lease: the clock may have been set back since it was written.
     least(greatest(h.claimed_until - coalesce(:now::timestamptz, now()), interval '0'), :lease) as lease_left
-from (values (true)) as always (one)
+from short
 left join claimed c on true
 left join found f on f.timer_key = c.timer_key
 left join held h on h.timer_key = c.timer_key

@@ -6,7 +6,8 @@
 --        :outcomes text[], :fails boolean[] (the attempt counts), :delays interval[] (until the next attempt; null: this
 --        start is over), :rests interval[] (until any run of the job may begin), :duration_ms integer[], :reasons text[],
 --        :tracebacks text[], :results jsonb[], :logs text[], :progress double precision[] and :messages text[] (nulls:
---        none); :now timestamptz or null
+--        none), :called interval[] (how long ago its function was called, if advance_runs was not told; else null);
+--        :now timestamptz or null
 -- out:   one row for each run, in no order: timer_key bigint, claims integer, how text: ENDED; LOCKED: somebody has
 --        locked its job or delivery, send it again; or LOST: the run was ended by somebody else, and nothing was changed
 -- locks: the deliveries and jobs, for the statement; leaves out those that others have locked
@@ -16,10 +17,11 @@ with attempt as materialized (
     from unnest(
         :jobs::text[], :timer_keys::bigint[], :claims::integer[], :run_claims::integer[], :outcomes::text[],
         :fails::boolean[], :delays::interval[], :rests::interval[], :duration_ms::integer[], :reasons::text[],
-        :tracebacks::text[], :results::jsonb[], :logs::text[], :progress::double precision[], :messages::text[]
+        :tracebacks::text[], :results::jsonb[], :logs::text[], :progress::double precision[], :messages::text[],
+        :called::interval[]
     ) as a (
         job, timer_key, claims, run_claims, outcome, fails, delay, rest, duration_ms, reason, traceback, result, log,
-        progress, message
+        progress, message, called
     )
 ),
 held as materialized (
@@ -31,7 +33,7 @@ held as materialized (
     for update of d skip locked
 ),
 locked as materialized (
-    select j.name, j.cancel_asked_at is not null as is_cancelled
+    select j.name, j.cancel_asked_at is not null as is_cancelled, j.state = 'STARTING' as is_starting
     from shardclock.jobs j
     where j.name = any (:jobs)
     for update of j skip locked
@@ -80,11 +82,14 @@ unmarked as (
         -- The fence, on the row itself: this run is still the job's.
         and j.run_timer_key = a.timer_key
         and j.run_claims = a.run_claims
-    returning j.name, j.state, j.is_enabled, j.every_s, j.last_finish, l.is_cancelled, a.timer_key, a.delay, a.fails
+    returning
+        j.name, j.state, j.is_enabled, j.every_s, j.last_finish, l.is_cancelled, l.is_starting, a.timer_key, a.delay,
+        a.fails
 ),
 decided as materialized (
     select
-        u.name, u.state, u.is_enabled, u.every_s, u.last_finish, u.timer_key, u.delay, t.due_date as next_due,
+        u.name, u.state, u.is_enabled, u.every_s, u.last_finish, u.is_starting, u.timer_key, u.delay,
+        t.due_date as next_due,
         u.delay is null
             or not u.is_enabled
             -- However it ended: whoever cancelled a run does not want its start.
@@ -150,19 +155,27 @@ recorded as (
     left join scheduled s on s.name = 'job:' || e.name
     cross join lateral (
         select
+            1 as place, 'RUNNING' as intent,
+            jsonb_build_object('run', a.timer_key || '.' || a.run_claims) as detail,
+            false as tells_result
+        where e.is_starting and a.called is not null
+        union all
+        select
+            2,
             case
                 when a.outcome = 'SUCCEEDED' then 'DELIVERED'
                 when a.outcome in ('FAILED', 'TIMED_OUT', 'CRASHED') then 'DEAD'
                 else 'DISCARDED'
-            end as intent,
+            end,
             jsonb_build_object(
                 'run', a.timer_key || '.' || a.run_claims, 'attempt', h.failed_attempts + 1, 'ms', a.duration_ms,
                 'reason', a.reason
-            ) as detail,
-            true as tells_result
+            ),
+            true
         where e.is_over
         union all
         select
+            3,
             e.state,
             jsonb_build_object(
                 'run', a.timer_key || '.' || a.run_claims, 'outcome', a.outcome, 'reason', a.reason,
@@ -170,10 +183,12 @@ recorded as (
             ),
             false
     ) r
+    order by h.timer_key, r.place
 ),
 kept as (
     update shardclock.job_runs r
-    set outcome = a.outcome, ended_at = e.last_finish, reason = a.reason, traceback = a.traceback, result = a.result,
+    set outcome = a.outcome, running_at = coalesce(r.running_at, e.last_finish - a.called), ended_at = e.last_finish,
+        reason = a.reason, traceback = a.traceback, result = a.result,
         log = coalesce(a.log, r.log),
         progress = coalesce(a.progress, r.progress),
         message = case when a.progress is null then r.message else a.message end

@@ -10,7 +10,8 @@ from jobs.ending import Ending
 from sql.deliveries.claim import Claim
 from sql.session import Session
 
-OF_SCAN = 4  # columns of a begin that tell of the scan; those of a run follow
+OF_SCAN = 7  # columns of a begin that tell of the scan; those of a run follow
+DUE_MAX = 1_000  # due starts that one begin reads
 
 Started: TypeAlias = tuple[str, int, int]  # a job, and the claim that is its run
 
@@ -58,12 +59,20 @@ class BegunRun(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """What one call began, and how many starts it dropped; `saturated` says that there may be more."""
+    """What one call began, and how many starts it dropped.
+
+    `saturated` says that there may be more than were read; `short` and `short_reserving`, that more runs could have
+    begun if there had been places, of jobs that reserve nothing and of others; `queued`, that a start waits for the end
+    of its job's run.
+    """
 
     server_time: datetime
     dropped: int
     replaced: int
     saturated: bool
+    short: bool
+    short_reserving: bool
+    queued: bool
     runs: list[BegunRun]
 
 
@@ -76,7 +85,10 @@ class How(StrEnum):
 
 
 class EndedRun(NamedTuple):
-    """One run that ended, how, and what it has said last: its lines, and how far it was (None: nothing)."""
+    """One run that ended, how, and what it has said last: its lines, and how far it was (None: nothing).
+
+    `called_s` is how long ago its function was called, if that has not been written yet.
+    """
 
     run: BegunRun
     ending: Ending
@@ -84,6 +96,7 @@ class EndedRun(NamedTuple):
     log: str | None = None
     progress: float | None = None
     message: str | None = None
+    called_s: float | None = None
 
 
 class SaidOfRun(NamedTuple):
@@ -103,11 +116,13 @@ async def begin_runs(
     lease_s: float,
     reserving: int,
     running: Sequence[int] = (),
+    look: int = DUE_MAX,
     now: datetime | None = None,
 ) -> Begun:
     """Begin runs of the jobs that are due, those of the lowest priority number first.
 
-    The deliveries whose runs the holder makes are `running`: none of them has crashed.
+    The deliveries whose runs the holder makes are `running`: none of them has crashed. Of the starts that are due the
+    first `look` are read.
 
     shape:   at most `places` runs, and at most `reserving` of jobs that reserve resources; of each job one at most
     errors:  StoreUnavailable  no answer: runs may have begun. Nobody calls them, and they count as crashes
@@ -120,11 +135,13 @@ async def begin_runs(
         places=places,
         reserving=reserving,
         running=list(running),
+        look=look,
         now=now,
     )
     first = rows[0]
     runs = [BegunRun._make(row[OF_SCAN:]) for row in rows if row["timer_key"] is not None]
-    return Begun(first["server_time"], first["dropped"], first["replaced"], first["saturated"], runs)
+    of_scan = {name: first[name] for name in Begun.__slots__ if name != "runs"}
+    return Begun(**of_scan, runs=runs)
 
 
 async def advance_runs(
@@ -175,6 +192,7 @@ async def end_runs(
         logs=[it.log for it in ended],
         progress=[it.progress for it in ended],
         messages=[it.message for it in ended],
+        called=[None if it.called_s is None else timedelta(seconds=it.called_s) for it in ended],
         now=now,
     )
     return {(row["timer_key"], row["claims"]): How(row["how"]) for row in rows}

@@ -32,7 +32,7 @@ async def test_a_begin_reads_the_starts_that_are_due_and_their_jobs(crowded: str
     if analyzed:
         await query(crowded, "analyze shardclock.jobs, shardclock.deliveries")
     begin = await prepare(crowded, "begin_runs")
-    arguments = ["11", "'20 s'", "10", "10", "'{}'", "null"]
+    arguments = ["11", "'20 s'", "1000", "10", "10", "'{}'", "null"]
 
     deliveries = await begin.explain(*arguments, touched=True, table="deliveries")
     jobs = await begin.explain(*arguments, touched=True, table="jobs")
@@ -50,7 +50,7 @@ async def test_what_a_begin_reads_is_in_proportion_to_the_starts_that_are_due(cr
     for number in range(more):
         await add_deliveries(crowded, 1, f"job:job{1_000 + number}", tenant_id="'default'")
     begin = await prepare(crowded, "begin_runs")
-    arguments = ["11", "'20 s'", "1000", "0", "'{}'", "null"]
+    arguments = ["11", "'20 s'", "1000", "1000", "0", "'{}'", "null"]
 
     deliveries = await begin.explain(*arguments, touched=True, table="deliveries")
     jobs = await begin.explain(*arguments, touched=True, table="jobs")
@@ -81,7 +81,8 @@ async def test_an_end_reads_its_own_rows(crowded: str, *, analyzed: bool) -> Non
     arguments = [
         "11", "array['job7']", f"array[{key}]", "array[1]", "array[1]", "array['SUCCEEDED']", "array[false]",
         "array[null::interval]", "array[null::interval]", "array[5]", "array[null::text]", "array[null::text]",
-        "array[null::jsonb]", "array[null::text]", "array[null::double precision]", "array[null::text]", "null",
+        "array[null::jsonb]", "array[null::text]", "array[null::double precision]", "array[null::text]",
+        "array[null::interval]", "null",
     ]  # fmt: skip
 
     deliveries = await end.explain(*arguments, touched=True, table="deliveries")

@@ -15,7 +15,7 @@ from jobs.states import RunOutcome
 from sql.jobs.declare import declare_jobs
 from sql.jobs.history import JobRun, find_runs
 from sql.jobs.jobs import Job, find_jobs
-from sql.jobs.runs import Begun, BegunRun, EndedRun, How, begin_runs, end_runs
+from sql.jobs.runs import DUE_MAX, Begun, BegunRun, EndedRun, How, begin_runs, end_runs
 from sql.session import QUEUE_PLANS, Session
 from tests.support.deliveries import add_worker
 from tests.support.factories import BOUND_S, HolderClient, query
@@ -116,7 +116,9 @@ class JobWorker:
     async def __aexit__(self, *_: object) -> None:
         await self.session.close()
 
-    async def begin(self, places: int = 10, *, reserving: int = 10, running: Sequence[int] = ()) -> Begun:
+    async def begin(
+        self, places: int = 10, *, reserving: int = 10, running: Sequence[int] = (), look: int = DUE_MAX
+    ) -> Begun:
         """Begin what is due."""
         return await begin_runs(
             self.session,
@@ -125,6 +127,7 @@ class JobWorker:
             reserving=reserving,
             lease_s=LEASE_S,
             running=running,
+            look=look,
             now=self.now,
         )
 
@@ -136,7 +139,7 @@ class JobWorker:
     async def end(self, run: BegunRun, outcome: RunOutcome = RunOutcome.SUCCEEDED, **how: Any) -> How:
         """End a run; `fails` unless told otherwise, if it failed."""
         fails = outcome in (RunOutcome.FAILED, RunOutcome.TIMED_OUT, RunOutcome.CRASHED)
-        said = {name: how.pop(name, None) for name in ("log", "progress", "message")}
+        said = {name: how.pop(name, None) for name in ("log", "progress", "message", "called_s")}
         ending = Ending(outcome, **{"fails": fails, **how})
         ended = await end_runs(self.session, self.holder, [EndedRun(run, ending, 0.5, **said)], now=self.now)
         return ended[run.claim]

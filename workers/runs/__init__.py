@@ -11,6 +11,7 @@ somebody wants the run to end, whether its lease goes on, and what the run has s
     places   the processes, and how many runs there are at a time
     needs    what a run's process is asked for
     process  the process of a run, as its worker sees it
-    gate     when a hint leads to a look for starts that are due
+    look_planner  when the worker looks for starts that are due, and how many it reads (pure)
+    gate     when a hint leads to a look (pure)
     actor    the Ray actor in which a run is made
 """

@@ -10,15 +10,15 @@ from structlog.typing import FilteringBoundLogger
 from jobs.ending import Asked, Ending, crash_of
 from jobs.policy import read_policy
 from jobs.spec import InvalidJob, JobSpec
-from jobs.states import JobState, RunOutcome
+from jobs.states import RunOutcome
 from shardclock import JobPolicy
 from sql.deliveries.claim import Claim, renew_deliveries
 from sql.jobs.declare import FORGOTTEN_MAX, MENDED_MAX, mend_job_waits, prune_runs, tend_jobs
 from sql.jobs.runs import BegunRun, EndedRun, SaidOfRun, begin_runs, report_runs, watch_runs
 from sql.session import Session
 from workers.hand import Hand
-from workers.runs.gate import HintGate
 from workers.runs.live import KILL_S, START_AGAIN_S, START_S, LiveRun
+from workers.runs.look_planner import LookPlanner
 from workers.runs.needs import Needs
 from workers.runs.places import Places
 from workers.runs.process import RunProcess
@@ -62,7 +62,7 @@ class JobRunner:
         self._specs = {spec.reference: spec for spec in specs}
         self._settings = settings
         self._places = Places(settings.places, start=start)
-        self._gate = HintGate(settings.poll_s)
+        self._planner = LookPlanner(settings.poll_s, settings.places)
         self._runs, self._watches, self._tends = session("runs"), session("watches"), session("tends")
         self._hand = Hand[BegunRun]()
         self._writer = RunWriter(self._runs, holder, self._hand)
@@ -86,11 +86,16 @@ class JobRunner:
 
     def hint(self) -> None:
         """Look soon: a start of a job is due."""
-        wait_s = self._gate.ask(time.monotonic())
+        wait_s = self._planner.hint(time.monotonic())
         if wait_s:
-            asyncio.get_running_loop().call_later(wait_s, self.soon.set)
+            asyncio.get_running_loop().call_later(wait_s, self.look_soon)
         elif wait_s is not None:
-            self.soon.set()
+            self.look_soon()
+
+    def look_soon(self) -> None:
+        """Look in the next turn, and make it soon."""
+        self._planner.ask()
+        self.soon.set()
 
     async def turn(self, *, may_begin: bool) -> float:
         """Write what runs do now, end those that have ended, and begin others.
@@ -99,10 +104,12 @@ class JobRunner:
         """
         self.soon.clear()
         await self._writer.write_advances()
-        await self._writer.write_ends()
+        has_ended = await self._writer.write_ends()
         if self._stopped or not may_begin:
             return self._settings.poll_s
-        return 0.0 if await self._begin() else self._settings.poll_s
+        if not self._wait_s(has_ended=has_ended) and await self._begin():
+            return 0.0
+        return self._wait_s()
 
     async def watch_turn(self) -> float:
         """Look at what runs: does somebody want it to end, does its lease go on, and what has it said?"""
@@ -180,8 +187,13 @@ class JobRunner:
         for job, repair in repairs.items():
             self._log.warning("job repaired", job=job, repair=repair)
 
+    def _wait_s(self, *, has_ended: bool = False) -> float:
+        free = self._places.free, self._places.free_reserving
+        return self._planner.wait_s(time.monotonic(), free=free, has_ended=has_ended)
+
     async def _begin(self) -> bool:
         sent_s, before = time.monotonic(), len(self._writer)
+        read = self._planner.begin(sent_s)
         begun = await begin_runs(
             self._runs,
             self._holder,
@@ -189,9 +201,8 @@ class JobRunner:
             reserving=self._places.free_reserving if self._specs else 0,
             lease_s=self._settings.lease_s,
             running=[key for key, _ in self._live],
+            look=read,
         )
-        found = bool(begun.runs or begun.dropped or begun.replaced)
-        self._gate.learn(found=found, now_s=time.monotonic())
         self._hand.take(begun.runs, now_s=sent_s)
         for run in begun.runs:
             try:
@@ -202,9 +213,8 @@ class JobRunner:
                 reason = f"its process can't be started: {type(error).__name__}: {error}"[:300]
                 ending = Ending(RunOutcome.INTERRUPTED, delay_s=START_AGAIN_S, reason=reason)
                 self._writer.end(EndedRun(run, ending))
-        # To look again at once helps only if another run has ended, or if a place is free.
-        again = (begun.saturated and found) or (bool(begun.runs) and self._places.free > 0)
-        return len(self._writer) > before or again
+        self._planner.learn(time.monotonic(), begun, read=read, free=self._places.free)
+        return len(self._writer) > before
 
     def _take(self, run: BegunRun, policy: JobPolicy, sent_s: float) -> None:
         if run.crashed:
@@ -238,8 +248,8 @@ class JobRunner:
             process,
             was_used=was_used,
             lease_until_s=sent_s + self._settings.lease_s - MARGIN_S,
-            called=lambda it: self._say(it, JobState.RUNNING, None),
-            ends=lambda it, why: self._say(it, JobState.TERMINATING, why),
+            called=lambda it: self._writer.call(it.run),
+            ends=self._terminate,
             jitter=self._jitter,
         )
         self._live[run.claim] = live
@@ -264,8 +274,8 @@ class JobRunner:
         self._writer.end(ended)
         self.soon.set()
 
-    def _say(self, live: LiveRun, state: JobState, reason: str | None) -> None:
-        self._writer.advance(live.run, state, reason)
+    def _terminate(self, live: LiveRun, reason: str) -> None:
+        self._writer.terminate(live.run, reason)
         self.soon.set()
 
     async def _report(self, live: Sequence[LiveRun]) -> None:

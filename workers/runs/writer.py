@@ -1,13 +1,17 @@
 """What runs do and how they end, until Postgres has taken it."""
 
+import time
 from collections.abc import Sequence
 
 from jobs.states import JobState, RunOutcome
+from sql.deliveries.claim import Claim
 from sql.jobs.runs import BegunRun, EndedRun, How, advance_runs, end_runs, record_late_runs
 from sql.session import Session
 from workers.hand import Hand
 
 ENDS_MAX = 200  # by one statement
+
+CALLED_S = 0.1  # a run that goes on for so long is shown as RUNNING; the end of a shorter one tells that it was called
 
 _Advance = tuple[BegunRun, str, str | None]
 
@@ -23,15 +27,20 @@ class RunWriter:
         self._holder = holder
         self._hand = hand
         self._advances: list[_Advance] = []
+        self._called: dict[Claim, tuple[BegunRun, float]] = {}  # and when, by the monotonic clock; not written yet
         self._ends: list[EndedRun] = []
 
     def __len__(self) -> int:
         """Count the runs whose ends are not written yet."""
         return len(self._ends)
 
-    def advance(self, run: BegunRun, state: JobState, reason: str | None = None) -> None:
-        """Say what a run does now."""
-        self._advances.append((run, state.value, reason))
+    def call(self, run: BegunRun) -> None:
+        """Say that a run's function is called now."""
+        self._called[run.claim] = run, time.monotonic()
+
+    def terminate(self, run: BegunRun, reason: str) -> None:
+        """Say that a run is to end now."""
+        self._advances.append((run, JobState.TERMINATING.value, reason))
 
     def end(self, ended: EndedRun) -> None:
         """Say how a run has ended."""
@@ -42,19 +51,28 @@ class RunWriter:
 
         errors:  StoreUnavailable  the outcome is unknown: call again
         """
+        until_s = time.monotonic() - CALLED_S
+        for run, called_s in list(self._called.values()):
+            if called_s <= until_s:
+                self._advances.append((run, JobState.RUNNING.value, None))
+                del self._called[run.claim]
         if self._advances:
             said = list(self._advances)
             locked = await advance_runs(self._session, self._holder, _last_of_each(said))
             self._advances = [it for it in said if it[0].claim in locked] + self._advances[len(said) :]
 
-    async def write_ends(self) -> None:
+    async def write_ends(self) -> bool:
         """End what has ended, as far as its jobs are not locked: what is left is written by a later call.
+
+        shape:   whether an end was written
 
         errors:  StoreUnavailable  the outcome is unknown: call again
         """
+        written = False
         while self._ends:
-            await self.write_advances()  # a short run may have been called and have ended since
-            batch = _one_of_each_job(self._ends)[:ENDS_MAX]
+            await self.write_advances()  # a run may have been told to end, and have ended, since
+            now_s = time.monotonic()
+            batch = [self._told(it, now_s) for it in _one_of_each_job(self._ends)[:ENDS_MAX]]
             how = await end_runs(self._session, self._holder, batch)
             # Whoever ends a run that has crashed, and hears that it was ended, comes to no end of it.
             crashed = RunOutcome.CRASHED
@@ -63,13 +81,21 @@ class RunWriter:
                 await record_late_runs(self._session, late)
             taken = [it.run for it in batch if how[it.run.claim] is not How.LOCKED]
             if not taken:
-                return
+                break
             self._forget(taken)
+            written = True
+        return written
+
+    def _told(self, ended: EndedRun, now_s: float) -> EndedRun:
+        called = self._called.get(ended.run.claim)
+        return ended if called is None else ended._replace(called_s=now_s - called[1])
 
     def _forget(self, taken: Sequence[BegunRun]) -> None:
         claims = {run.claim for run in taken}
         self._ends = [it for it in self._ends if it.run.claim not in claims]
         self._advances = [it for it in self._advances if it[0].claim not in claims]
+        for claim in claims:
+            self._called.pop(claim, None)
         self._hand.drop(taken)
 
 

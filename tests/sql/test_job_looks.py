@@ -1,0 +1,108 @@
+"""Prove what a look for starts says of those that it left, and that the end of a short run tells that it was called."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from sql.jobs.runs import advance_runs
+from tests.support.factories import HolderClient, query
+from tests.support.job_runs import JobWorker, declare, fire, runs_of, said_of
+from tests.support.jobs import job_spec
+
+
+@pytest.fixture
+def dsn(each_dsn: str) -> str:
+    """Name an empty database on each version."""
+    return each_dsn
+
+
+async def test_a_look_reads_the_first_starts_and_says_that_there_may_be_more(
+    dsn: str, shard: HolderClient, worker: JobWorker
+) -> None:
+    specs = [job_spec(f"job{number}", every_s=60.0) for number in range(5)]
+    for spec in specs:
+        await declare(dsn, *specs[: specs.index(spec) + 1])
+        await fire(shard)
+
+    first = await worker.begin(look=2)
+    rest = await worker.begin(look=10)
+
+    assert ([run.job for run in first.runs], first.saturated) == (["job0", "job1"], True)
+    assert (len(rest.runs), rest.saturated) == (3, False)
+
+
+@pytest.mark.parametrize(
+    ("places", "short"), [((3, 2), (False, False)), ((2, 2), (True, False)), ((0, 1), (True, True))]
+)
+async def test_a_look_says_of_which_places_there_were_too_few(
+    dsn: str, shard: HolderClient, worker: JobWorker, places: tuple[int, int], short: tuple[bool, bool]
+) -> None:
+    plain = [job_spec(f"plain{number}", every_s=60.0) for number in range(3)]
+    large = [job_spec(f"large{number}", every_s=60.0, num_cpus=1.0) for number in range(2)]
+    await declare(dsn, *plain, *large)
+    await fire(shard)
+
+    begun = await worker.begin(places[0], reserving=places[1])
+
+    assert len(begun.runs) == sum(places)
+    assert (begun.short, begun.short_reserving) == short
+
+
+async def test_places_are_not_short_of_starts_that_somebody_has_locked(
+    dsn: str, shard: HolderClient, worker: JobWorker
+) -> None:
+    await declare(dsn, job_spec("one", every_s=60.0), job_spec("two", every_s=60.0))
+    await fire(shard)
+    async with shard.session.connection() as client, client.transaction():
+        await client.execute("select from shardclock.jobs for update")
+        begun = await worker.begin(1)
+
+    assert (begun.runs, begun.short) == ([], False), "who looked again at once would look in vain until they are free"
+
+
+async def test_a_look_says_whether_a_start_waits_for_its_job_s_run(
+    dsn: str, shard: HolderClient, worker: JobWorker
+) -> None:
+    await declare(dsn, job_spec(every_s=60.0, overlap="queue"))
+    await fire(shard)
+    run = await worker.one()
+    assert not (await worker.begin()).queued
+
+    await query(dsn, "select shardclock.run_job('refresh', null)")
+    await fire(shard)
+    assert (await worker.begin()).queued
+
+    await worker.end(run)
+    assert not (await worker.begin()).queued
+
+
+async def test_the_end_of_a_run_tells_that_it_was_called_if_nobody_has_before(
+    dsn: str, shard: HolderClient, worker: JobWorker
+) -> None:
+    await declare(dsn, job_spec(every_s=0.1))
+    await fire(shard)
+    run = await worker.one()
+    await worker.end(run, called_s=0.002)
+
+    (short,) = await runs_of(dsn)
+    assert short.running_at is not None
+    assert short.ended_at is not None
+    assert short.ended_at - short.running_at == timedelta(seconds=0.002)
+    assert (await said_of(dsn))[2:] == ["STARTING", "RUNNING", "DELIVERED", "SCHEDULED"]
+
+
+async def test_a_run_that_is_shown_as_running_is_not_told_to_be_called_again(
+    dsn: str, shard: HolderClient, worker: JobWorker
+) -> None:
+    await declare(dsn, job_spec(every_s=0.1))
+    await fire(shard)
+    run = await worker.one()
+    await advance_runs(worker.session, worker.holder, [(run, "RUNNING", None)])
+    (before,) = await runs_of(dsn)
+    await worker.end(run, called_s=5.0)
+
+    (after,) = await runs_of(dsn)
+    assert after.running_at == before.running_at
+    assert (await said_of(dsn)).count("RUNNING") == 1

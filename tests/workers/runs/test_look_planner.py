@@ -1,0 +1,100 @@
+"""A look is made when a start may begin, and not when none can; and it reads no more than it needs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sql.jobs.runs import DUE_MAX, Begun
+from tests.support.handlers import NOON
+from tests.support.runs import begun_run
+from workers.runs.look_planner import PART, SHORT_S, WHOLE_S, LookPlanner
+
+POLL_S = 0.125
+ALL_FREE, NONE_FREE = (4, 4), (0, 4)
+
+
+def begun(runs: int = 0, **facts: Any) -> Begun:
+    """Make an answer to a look."""
+    said = {"dropped": 0, "replaced": 0, "saturated": False, "short": False, "short_reserving": False, "queued": False}
+    return Begun(server_time=NOON, runs=[begun_run()] * runs, **(said | facts))
+
+
+def planner(seen: Begun, *, free: int = 4) -> LookPlanner:
+    """Make a planner whose first look, of all, was at 0."""
+    it = LookPlanner(POLL_S, 4)
+    it.learn(0.0, seen, read=it.begin(0.0), free=free)
+    return it
+
+
+def test_the_first_look_is_at_once_and_reads_all() -> None:
+    it = LookPlanner(POLL_S, 4)
+
+    assert it.wait_s(7.0, free=ALL_FREE) == 0.0
+    assert it.begin(7.0) == DUE_MAX
+
+
+def test_without_a_reason_the_next_look_is_a_poll_and_reads_a_part() -> None:
+    it = planner(begun(1))
+
+    assert it.wait_s(0.02, free=ALL_FREE, has_ended=True) == POLL_S - 0.02
+    assert it.wait_s(POLL_S, free=ALL_FREE) == 0.0
+    assert [it.begin(POLL_S), it.begin(WHOLE_S)] == [PART, DUE_MAX]
+
+
+def test_what_was_asked_for_is_looked_for_at_once_and_once() -> None:
+    it = planner(begun())
+    it.ask()
+    assert it.wait_s(0.125, free=ALL_FREE) == 0.0
+
+    read = it.begin(0.125)
+    it.learn(0.25, begun(), read=read, free=4)
+    assert it.wait_s(0.25, free=ALL_FREE) == POLL_S
+
+    it.begin(0.375)
+    it.ask()  # during the look, which may have been too early for it
+    it.learn(0.5, begun(), read=read, free=4)
+    assert it.wait_s(0.5, free=ALL_FREE) == 0.0
+
+
+def test_while_places_are_short_a_hint_tells_nothing_and_free_places_are_filled_together() -> None:
+    it = planner(begun(4, short=True), free=0)
+    it.ask()
+
+    assert it.wait_s(0.005, free=NONE_FREE) == POLL_S - 0.005
+    assert it.wait_s(0.005, free=(1, 4)) == SHORT_S - 0.005
+    assert it.wait_s(0.005, free=(2, 4)) == 0.0
+
+
+def test_plain_starts_do_not_wait_because_others_wait_for_what_they_reserve() -> None:
+    it = planner(begun(4, short_reserving=True), free=4)
+    assert it.wait_s(0.005, free=(4, 0)) == POLL_S - 0.005
+
+    it.ask()
+
+    assert it.wait_s(0.005, free=(4, 0)) == 0.0
+
+
+def test_a_start_that_waits_for_its_job_s_run_is_looked_for_when_a_run_has_ended() -> None:
+    it = planner(begun(1, queued=True))
+
+    assert it.wait_s(0.005, free=ALL_FREE) == POLL_S - 0.005
+    assert it.wait_s(0.005, free=ALL_FREE, has_ended=True) == 0.0
+
+
+def test_a_part_that_leaves_places_free_is_followed_by_a_look_at_all() -> None:
+    it = planner(begun())
+    it.learn(0.5, begun(saturated=True), read=it.begin(0.4), free=1)
+
+    assert it.wait_s(0.5, free=(1, 4)) == 0.0
+    assert it.begin(0.5) == DUE_MAX
+
+    it.learn(0.625, begun(saturated=True), read=DUE_MAX, free=1)
+    assert it.wait_s(0.625, free=(1, 4)) == POLL_S, "there is nothing that could begin"
+
+
+def test_a_part_that_fills_the_places_is_enough() -> None:
+    it = planner(begun())
+    it.learn(0.5, begun(4, saturated=True, short=True), read=it.begin(0.4), free=0)
+
+    assert it.wait_s(0.5, free=NONE_FREE) == POLL_S
+    assert it.begin(0.6) == PART

@@ -1,0 +1,67 @@
+"""When a worker looks for starts of jobs that are due, and how many of them it reads (pure).
+
+A look costs more the more starts are due, whether they can begin or not. So one that would find nothing is left out,
+and while many wait for few places a look reads only the first of them.
+"""
+
+from sql.jobs.runs import DUE_MAX, Begun
+from workers.runs.gate import HintGate
+
+PART = 100  # due starts that most looks read
+WHOLE_S = 1.0  # how often DUE_MAX are read: an urgent start may stand behind many others
+SHORT_S = 0.02  # between two looks while starts wait for places, and less than half of these are free
+
+
+class LookPlanner:
+    """Plan the looks of one worker.
+
+    units:   seconds of the monotonic clock
+    shape:   so many `places` for each of two kinds of runs: those that reserve nothing, and others
+    """
+
+    def __init__(self, poll_s: float, places: int) -> None:
+        self._poll_s = poll_s
+        self._places = places
+        self._gate = HintGate(poll_s)
+        self._is_asked = False
+        self._is_queued = False
+        self._short = False, False
+        self._looked_at_s = self._poll_at_s = self._whole_at_s = float("-inf")
+
+    def hint(self, now_s: float) -> float | None:
+        """Take a hint that a start is due; return when to ask for its look, or None if an earlier hint's is to come."""
+        return self._gate.ask(now_s)
+
+    def ask(self) -> None:
+        """Ask for a look: what is due may have changed."""
+        self._is_asked = True
+
+    def wait_s(self, now_s: float, *, free: tuple[int, int], has_ended: bool = False) -> float:
+        """Return how long the next look must wait; `has_ended` says that a run has."""
+        # While starts wait for places, a hint that there is one more tells nothing.
+        if (self._is_asked and not self._short[0]) or (has_ended and self._is_queued):
+            return 0.0
+        at_s = self._poll_at_s
+        for is_short, places in zip(self._short, free, strict=True):
+            if is_short and places:
+                # One look for several places, if they become free one right after the other.
+                at_s = min(at_s, now_s if 2 * places >= self._places else self._looked_at_s + SHORT_S)
+        return max(0.0, at_s - now_s)
+
+    def begin(self, now_s: float) -> int:
+        """Begin a look, and return how many due starts it reads."""
+        self._is_asked = False
+        return DUE_MAX if now_s >= self._whole_at_s else PART
+
+    def learn(self, now_s: float, begun: Begun, *, read: int, free: int) -> None:
+        """Learn what a look has found that read so many; `free` places are left for runs that reserve nothing."""
+        found = bool(begun.runs or begun.dropped or begun.replaced)
+        self._gate.learn(found=found, now_s=now_s)
+        self._short, self._is_queued = (begun.short, begun.short_reserving), begun.queued
+        self._looked_at_s, self._poll_at_s = now_s, now_s + self._poll_s
+        if read == DUE_MAX:
+            self._whole_at_s = now_s + WHOLE_S
+        elif begun.saturated and free:
+            self._whole_at_s = now_s  # what could begin may stand behind what can't
+        if begun.saturated and free and (found or read < DUE_MAX):
+            self._poll_at_s = now_s
