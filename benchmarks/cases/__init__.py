@@ -8,6 +8,7 @@ from benchmarks.cases import (
     drain,
     handled,
     herd,
+    jobs,
     lasting,
     lives,
     paced,
@@ -39,6 +40,7 @@ CASES: dict[str, Case] = {
         at_once.CASE,
         repeat.CASE,
         consume.CASE,
+        jobs.CASE,
         lives.CASE,
         *lasting.CASES,
     )

@@ -71,9 +71,14 @@ class WithHandler(Recorded, _Calling, OnRay):
     async def launch(self) -> None:
         """Start, and return when shards and workers have their slots."""
         await super().launch()
-        async with self.session() as session:
-            while sum(it.part_count == WORKERS for it in await list_holders(session, WORKER)) < WORKERS:
-                await asyncio.sleep(0.05)
+        await wait_for_workers(self)
+
+
+async def wait_for_workers(contender: Ours) -> None:
+    """Wait until the workers have their slots."""
+    async with contender.session() as session:
+        while sum(it.part_count == WORKERS for it in await list_holders(session, WORKER)) < WORKERS:
+            await asyncio.sleep(0.05)
 
 
 class SqlAlone(_Calling, Limit):

@@ -3,38 +3,34 @@
 import asyncio
 import json
 import shutil
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from benchmarks.contenders.contender import Firing
+from benchmarks.contenders.handlers import WORKERS, wait_for_workers
 from benchmarks.contenders.ours import PATIENCE_S, OnRay
 from benchmarks.contenders.recorded import Recorded
-from sql.cluster.holders import WORKER, list_holders
 from sql.jobs.declare import declare_jobs
 from workers.app import find_app
 
 APP = Path(__file__).with_name("beating.py")
-WORKERS = 2
+SPREAD = (5**0.5 - 1) / 2  # of a second from each job to the next: however many there are, their starts stand apart
 APPLY = "select shardclock.apply_job(said) from unnest($1::jsonb[]) as said"
 BEGUN = """
     select extract(epoch from scheduled_at)::double precision, extract(epoch from started_at)::double precision
     from shardclock.job_runs
-    where job like 'beat%' and outcome is distinct from 'SKIPPED'
-"""
-ENDS = """
-    select coalesce(outcome, 'RUNNING'), count(*) from shardclock.job_runs where job like 'beat%' group by 1
+    where outcome is distinct from 'SKIPPED'
 """
 
 
 class WithJobs(Recorded, OnRay):
     """A cluster of two shards and two workers, as `shardclock up --app` starts it, with jobs of one second."""
 
-    def __init__(self, jobs: int, places: int) -> None:
+    def __init__(self) -> None:
         super().__init__(2)
-        self.name = f"Shardclock, {jobs:,} jobs"
-        self.settings = f"two shards and two workers; `SHARDCLOCK_RUN_PLACES={places}`"
-        self.jobs = jobs
-        self._more = {"run_places": places}
+        self.name = "Shardclock, jobs"
+        self.settings = f"as shipped, two shards and {WORKERS} workers, which make 4 runs at a time each"
 
     async def open(self, dsn: str) -> None:
         """Set up the database, and declare the app's job."""
@@ -47,32 +43,20 @@ class WithJobs(Recorded, OnRay):
     async def launch(self) -> None:
         """Start, and return when shards and workers have their slots."""
         await super().launch()
-        async with self.session() as session:
-            while sum(it.part_count == WORKERS for it in await list_holders(session, WORKER)) < WORKERS:
-                await asyncio.sleep(0.05)
+        await wait_for_workers(self)
 
-    async def make_jobs(self) -> None:
-        """Make the jobs, which start once a second, spread over the second."""
-        begin = datetime.now(UTC).replace(microsecond=0)
+    async def make_jobs(self, count: int) -> None:
+        """Make so many jobs, which start once a second; those that are there stay as they are."""
+        begin = datetime.now(UTC).replace(microsecond=0, second=0)
+        starts = [begin + timedelta(seconds=number * SPREAD % 1) for number in range(count)]
         said = [
-            json.dumps(
-                {
-                    "name": f"beat-{number}",
-                    "function": f"{APP.stem}:beat",
-                    "schedule": f"R/{(begin + timedelta(seconds=number / self.jobs)).isoformat()}/PT1S",
-                }
-            )
-            for number in range(self.jobs)
+            {"name": f"beat-{number}", "function": f"{APP.stem}:beat", "schedule": f"R/{start.isoformat()}/PT1S"}
+            for number, start in enumerate(starts)
         ]
         async with self.session() as session, session.connection(timeout_s=PATIENCE_S) as connection:
-            await connection.execute(APPLY, said)
+            await connection.execute(APPLY, [json.dumps(job) for job in said])
 
-    async def firings(self) -> list[Firing]:
+    async def firings(self) -> Sequence[Firing]:
         """Read when each run was due, and when it began."""
         async with self.session() as session, session.connection(timeout_s=PATIENCE_S) as connection:
             return [Firing(*row) for row in await connection.fetch(BEGUN)]
-
-    async def ends(self) -> dict[str, int]:
-        """Count the runs by their outcomes."""
-        async with self.session() as session, session.connection(timeout_s=PATIENCE_S) as connection:
-            return {row[0]: row[1] for row in await connection.fetch(ENDS)}

@@ -28,10 +28,13 @@ ended as materialized (
     select h.holder from shardclock.holders h where h.ended_at > coalesce(:now::timestamptz, now()) - :lease::interval
 ),
 due as materialized (
-    select d.timer_key, d.target, d.tenant_id, d.next_attempt_at, d.due_date
+    select d.timer_key, d.target, d.tenant_id, d.next_attempt_at, d.due_date, d.is_planned
     from me
     cross join lateral (
-        select d.timer_key, d.target, d.tenant_id, d.next_attempt_at, d.due_date
+        select
+            d.timer_key, d.target, d.tenant_id, d.next_attempt_at, d.due_date,
+            -- One that somebody asked for has no name.
+            d.name is not null as is_planned
         from shardclock.deliveries d
         where d.target like 'job:%'
             -- Never clock_timestamp() here: it is volatile, so the index scan would not stop at what is due.
@@ -48,7 +51,7 @@ due as materialized (
 ),
 of_job as materialized (
     select
-        due.timer_key, due.next_attempt_at, due.due_date, j.name, j.priority, j.overlap, j.is_enabled, j.run_timer_key,
+        due.timer_key, due.next_attempt_at, due.due_date, due.is_planned, j.name, j.priority, j.overlap, j.is_enabled, j.run_timer_key,
         j.run_claims, j.reserves, r.due_date as run_due_date, j.not_before > coalesce(:now::timestamptz, now()) as rests,
         row_number() over (partition by due.target, due.tenant_id order by due.next_attempt_at, due.timer_key) as place,
         row_number() over (partition by due.target, due.tenant_id order by due.due_date, due.timer_key) as age,
@@ -77,6 +80,7 @@ judged as materialized (
             when o.name is null then 'there is no such job'
             when not o.is_enabled then 'the job is disabled'
             when o.overlap = 'skip' and o.run_timer_key is not null then 'skipped: another run was going'
+            when o.overlap = 'skip' and o.is_planned and o.place > 1 then 'skipped: an earlier start was waiting'
             -- Another worker may have begun a later start, which it alone sees. A retry is no later start.
             when o.overlap = 'replace'
                 and (o.age < o.waiting or (o.due_date, o.timer_key) < (o.run_due_date, o.run_timer_key))

@@ -11,6 +11,12 @@ from tests.support.factories import HolderClient, query
 from tests.support.job_runs import JobWorker, declare, fire, runs_of, said_of
 from tests.support.jobs import job_spec
 
+# One more start of the job, as its rule plans it.
+PLANNED = """
+    insert into shardclock.timers (due_date, target, name)
+    values (now(), 'job:refresh', 'job:refresh')
+"""
+
 
 @pytest.fixture
 def dsn(each_dsn: str) -> str:
@@ -76,6 +82,25 @@ async def test_a_look_says_whether_a_start_waits_for_its_job_s_run(
 
     await worker.end(run)
     assert not (await worker.begin()).queued
+
+
+@pytest.mark.parametrize(("overlap", "left"), [("skip", 2), ("queue", 3)])
+async def test_planned_starts_do_not_pile_up_while_one_waits_for_a_place(
+    dsn: str, shard: HolderClient, worker: JobWorker, overlap: str, left: int
+) -> None:
+    await declare(dsn, job_spec(every_s=60.0, overlap=overlap))
+    await fire(shard)
+    await query(dsn, PLANNED)
+    await query(dsn, "select shardclock.run_job('refresh', null)")
+    await fire(shard)
+
+    seen = await worker.begin(0)
+    waiting = await query(dsn, "select name from shardclock.deliveries order by due_date")
+
+    assert (seen.dropped, len(waiting)) == (3 - left, left)
+    assert waiting[-1]["name"] is None, "what somebody has asked for is made"
+    reasons = [run.reason for run in await runs_of(dsn)]
+    assert reasons == ["skipped: an earlier start was waiting"] * (3 - left)
 
 
 async def test_the_end_of_a_run_tells_that_it_was_called_if_nobody_has_before(
