@@ -52,10 +52,11 @@ class RunWriter:
         errors:  StoreUnavailable  the outcome is unknown: call again
         """
         until_s = time.monotonic() - CALLED_S
-        for run, called_s in list(self._called.values()):
-            if called_s <= until_s:
-                self._advances.append((run, JobState.RUNNING.value, None))
-                del self._called[run.claim]
+        lasting = [run for run, called_s in self._called.values() if called_s <= until_s]
+        for run in lasting:
+            del self._called[run.claim]
+        # First: what one of them was told since then comes after that it was called.
+        self._advances = [(run, JobState.RUNNING.value, None) for run in lasting] + self._advances
         if self._advances:
             said = list(self._advances)
             locked = await advance_runs(self._session, self._holder, _last_of_each(said))
@@ -65,7 +66,6 @@ class RunWriter:
         """End what has ended, as far as its jobs are not locked: what is left is written by a later call.
 
         shape:   whether an end was written
-
         errors:  StoreUnavailable  the outcome is unknown: call again
         """
         written = False

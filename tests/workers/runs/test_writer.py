@@ -1,0 +1,73 @@
+"""What a run does is written in its order, however late; a run that is over at once needs no statement for it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+import workers.runs.writer
+from jobs.ending import Ending
+from jobs.states import RunOutcome
+from sql.jobs.runs import BegunRun, EndedRun
+from tests.support.factories import HolderClient
+from tests.support.job_runs import JobWorker, declare, fire, job_of, runs_of, said_of
+from tests.support.jobs import job_spec
+from workers.hand import Hand
+from workers.runs.writer import RunWriter
+
+
+@pytest.fixture
+async def worker(dsn: str) -> AsyncIterator[JobWorker]:
+    """Register a worker."""
+    async with JobWorker(dsn, 11) as worker:
+        yield worker
+
+
+async def begun(dsn: str, shard: HolderClient, worker: JobWorker) -> tuple[BegunRun, RunWriter]:
+    """Begin a run, and make who writes about it."""
+    await declare(dsn, job_spec(every_s=60.0))
+    await fire(shard)
+    return await worker.one(), RunWriter(worker.session, worker.holder, Hand())
+
+
+async def test_a_run_that_goes_on_is_shown_as_running(
+    dsn: str, shard: HolderClient, worker: JobWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, writer = await begun(dsn, shard, worker)
+    writer.call(run)
+    await writer.write_advances()
+    assert (await job_of(dsn)).state == "STARTING"
+
+    monkeypatch.setattr(workers.runs.writer, "CALLED_S", 0.0)
+    await writer.write_advances()
+
+    assert (await job_of(dsn)).state == "RUNNING"
+
+
+async def test_that_a_run_was_called_is_not_written_over_that_it_is_to_end(
+    dsn: str, shard: HolderClient, worker: JobWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, writer = await begun(dsn, shard, worker)
+    monkeypatch.setattr(workers.runs.writer, "CALLED_S", 0.0)
+
+    writer.call(run)
+    writer.terminate(run, "wrong city")
+    await writer.write_advances()
+
+    assert (await job_of(dsn)).state == "TERMINATING"
+
+
+async def test_the_end_of_a_run_that_was_over_at_once_tells_that_it_was_called(
+    dsn: str, shard: HolderClient, worker: JobWorker
+) -> None:
+    run, writer = await begun(dsn, shard, worker)
+
+    writer.call(run)
+    writer.end(EndedRun(run, Ending(RunOutcome.SUCCEEDED)))
+    assert await writer.write_ends()
+
+    (kept,) = await runs_of(dsn)
+    assert kept.running_at is not None
+    assert (await said_of(dsn))[-3:] == ["RUNNING", "DELIVERED", "SCHEDULED"]
+    assert not await writer.write_ends()
