@@ -25,7 +25,7 @@ ENDS = ("DELIVERED", "DISCARDED", "DEAD")
 
 # What a delivery is that a change leaves as it is.
 LEFT: Mapping[str, str] = {
-    "IN_HAND": "a worker has the delivery of timer {key} in hand now; nothing was changed",
+    "IN_HAND": "a worker or a program has the delivery of timer {key} in hand now; nothing was changed",
     "DEAD": "the delivery of timer {key} was given up already: it is a dead letter",
     "DELIVERED": "too late: the delivery of timer {key} is DELIVERED already",
     "DISCARDED": "too late: the delivery of timer {key} is DISCARDED already",

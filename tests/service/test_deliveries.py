@@ -66,7 +66,7 @@ async def test_each_state_has_its_sentence(operator: Session, shard: HolderClien
 
     assert unknown == Answer("UNKNOWN", f"timer {key + 1} has no delivery", done=False)
     assert in_hand == Answer(
-        "IN_HAND", f"a worker has the delivery of timer {key} in hand now; nothing was changed", done=False
+        "IN_HAND", f"a worker or a program has the delivery of timer {key} in hand now; nothing was changed", done=False
     )
     assert due == Answer("DUE", f"the next attempt of timer {key}'s delivery is due now", done=True)
     assert given_up == Answer(
