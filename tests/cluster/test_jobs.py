@@ -58,6 +58,16 @@ def crashes(run: shardclock.Run) -> None:
 
 @shardclock.job(cron="0 3 * * *", zone="Europe/Berlin")
 def nightly(run): ...
+
+@shardclock.job(num_gpus=1)
+def trains(run: shardclock.Run) -> str:
+    return os.environ["CUDA_VISIBLE_DEVICES"]
+
+@shardclock.job(num_gpus=8)
+def trains_on_eight(run): ...
+
+@shardclock.job(num_gpus=16)
+def trains_on_sixteen(run): ...
 """
 
 
@@ -66,7 +76,8 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcess]:
     """Run a cluster with the app above."""
     place = tmp_path_factory.mktemp("jobs")
     (place / "recurring.py").write_text(APP)
-    cluster = ClusterProcess(place, cwd=place, SHARDCLOCK_APP="recurring")
+    # Ray counts what it is told, and looks for no GPU: so a machine without one has one here.
+    cluster = ClusterProcess(place, cwd=place, SHARDCLOCK_APP="recurring", RAY_OVERRIDE_RESOURCES='{"GPU": 1}')
     try:
         cluster.until_running()
         until(lambda: len(cluster.keepers(WORKER)) == 2, "two workers")
@@ -113,6 +124,20 @@ def test_a_run_has_its_configuration_and_leaves_result_progress_and_lines(up: Cl
 
     (made,) = asyncio.run(runs_of(up.dsn, "greets"))
     assert (made.result, made.log) == ('"Rome"', "hello Rome")
+
+
+def test_a_run_has_the_gpu_that_its_job_asks_for_and_waits_for_more_beside_it(up: ClusterProcess) -> None:
+    start(up, "trains_on_eight")
+    until(lambda: job(up, "trains_on_eight").state == "STARTING", "the first that no node can hold")
+    start(up, "trains_on_sixteen")
+    start(up, "trains")
+
+    until(lambda: counts(up, "trains")["SUCCEEDED"] == 1, "the run on a GPU", within_s=60.0)
+
+    (made,) = asyncio.run(runs_of(up.dsn, "trains"))
+    assert made.result == '"0"'
+    for name in ("trains_on_eight", "trains_on_sixteen"):
+        ask(up, "select shardclock.disable_job($1)", name)
 
 
 def test_a_process_that_is_killed_is_counted_and_the_next_run_begins(up: ClusterProcess) -> None:
