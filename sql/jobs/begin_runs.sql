@@ -244,7 +244,8 @@ unwanted as materialized (
 dropped as (
     delete from shardclock.deliveries d
     where d.timer_key = any (array(select u.timer_key from unwanted u))
-        and d.next_attempt_at <= coalesce(:now::timestamptz, now())
+        -- "Is true", which no index fits: on a table that was empty, this is to probe the key, too.
+        and (d.next_attempt_at <= coalesce(:now::timestamptz, now())) is true
         and shardclock.is_free(
             d.claimed_by, d.claimed_until, coalesce(:now::timestamptz, now()), :lease,
             array(select ended.holder from ended)
