@@ -1,7 +1,7 @@
 -- Finds instances, the newest first.
 --
 -- in:    :tenant_id text or null (null: of all), :process_id text or null,
---        :state text or null: RUNNING, COMPLETED, CANCELED or ERROR; ENDED: any of the last three;
+--        :state text or null: RUNNING or COMPLETED; ENDED: in any way;
 --        :before bigint (the last key of the page before, or null), :page_size integer
 -- out:   instance_key bigint, tenant_id text, process_id text, version integer (of the process), state text: RUNNING,
 --        COMPLETED, CANCELED or ERROR; started_at timestamptz, ended_at timestamptz, parent_key bigint,

@@ -41,6 +41,9 @@ FILLED = (
         values (1, 'big', 'p', 1, 'p', 'p.bpmn', sha256(''), '', '[]')""",
     f"""insert into shardclock.instances (instance_key, definition_key, version, tenant_id, process_id, state)
         select i, 1, 1, {TENANT}, 'p', '{{}}' from generate_series(1, 10000) i""",
+    f"""insert into shardclock.instances
+        (instance_key, definition_key, version, ended_at, tenant_id, process_id, outcome)
+        select i, 1, 1, now(), {TENANT}, 'p', 'ERROR' from generate_series(20001, 30000) i""",
     f"""insert into shardclock.business_keys (instance_key, tenant_id, business_key)
         select i, {TENANT}, 'k' || i % 1000 from generate_series(1, 10000) i""",
     """insert into shardclock.instance_steps (instance_key, version, holder, signals, passes)
@@ -70,6 +73,7 @@ TASKS_OF: dict[str, Any] = OF_TASKS | dict.fromkeys(("instance_key", "business_k
 NAMED: dict[str, Any] = dict.fromkeys(("process_id", "state", "before")) | {
     "business_key": "k2", "tenant_id": BIG, "page_size": PAGE,
 }  # fmt: skip
+LISTED: dict[str, Any] = {"process_id": None, "before": None, "tenant_id": BIG, "page_size": PAGE}
 DELIVERIES: dict[str, Any] = dict.fromkeys(("after_target", "after_tenant", "after_at", "after_key")) | {
     "target": "webhook:n", "tenant_id": BIG, "failing": False, "delayed": False, "limit": PAGE,
 }  # fmt: skip
@@ -103,6 +107,7 @@ ASKED: dict[str, tuple[str, dict[str, Any], int]] = {
     "task": ("find_task", {"task_key": 1_000, "tenant_id": BIG, "acts_max": PAGE}, 8),
     "ended_task": ("find_task", {"task_key": 20_000, "tenant_id": BIG, "acts_max": PAGE}, 8),
     "instances_of_a_business_key": ("find_instances_by_business_key", NAMED, 3 * 10),
+    "instances_that_failed": ("find_instances_by_outcome", LISTED | {"state": "ERROR"}, 4 * PAGE),
     "steps": ("steps_of", {"instance_key": 2, "after": 0, "page_size": PAGE}, 2),
     "request": ("find_requests", {"tenants": [BIG], "keys": ["k2"], "now": None}, 1),
 }

@@ -78,9 +78,20 @@ def rows_read(node: dict[str, Any]) -> float:
 
 async def prepare(dsn: str, name: str, **plans: str) -> Prepared:
     """Open a session as a shard does, and prepare a statement."""
-    connection = await asyncpg.connect(dsn, server_settings=QUEUE_PLANS | plans)
+    return await prepare_as(dsn, name, QUEUE_PLANS | plans)
+
+
+async def prepare_as(dsn: str, name: str, plans: dict[str, str]) -> Prepared:
+    """Open a session with these settings, and prepare a statement."""
+    connection = await asyncpg.connect(dsn, server_settings=plans)
     await connection.execute(f"prepare {name} as {statement(name).text}")
     return Prepared(connection, name)
+
+
+def arguments_of(name: str, **given: object) -> list[str]:
+    """Write a statement's arguments in their order; what is not given is null."""
+    values = dict.fromkeys(statement(name).parameters) | given
+    return ["null" if it is None else f"'{it}'" for it in values.values()]
 
 
 def taking(

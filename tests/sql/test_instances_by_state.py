@@ -1,0 +1,92 @@
+"""Prove that instances of a rare state are found among many without reading the others."""
+
+from __future__ import annotations
+
+import asyncpg
+import pytest
+
+from sql.processes.instances import find_instances
+from sql.session import CLIENT_PLANS, QUEUE_PLANS, Session
+from tests.support.factories import query
+from tests.support.plans import arguments_of, prepare_as
+
+PAGE = 10
+MANY = 3_000
+OF_A_STATE = 40
+# The oldest ended badly, every second one of them of another tenant; newer ones run, or are completed.
+FILL = """
+    with definition as (
+        insert into shardclock.definitions (
+            definition_key, tenant_id, process_id, version, name, resource, digest, model, starts
+        )
+        values (1, 'default', 'p', 1, 'p', 'p.bpmn', sha256(''), '', '[]')
+    )
+    insert into shardclock.instances (
+        instance_key, definition_key, version, ended_at, tenant_id, process_id, outcome, state
+    )
+    select
+        n, 1, 1, case when o.outcome is not null then now() end, case when n % 2 = 0 then 'default' else 'other' end,
+        'p', o.outcome, case when o.outcome is null then '{}' end
+    from generate_series(1, $1::integer) n
+    cross join lateral (
+        select case
+            when n <= 40 then 'CANCELED'
+            when n <= 80 then 'ERROR'
+            when n % 3 > 0 then 'COMPLETED'
+        end as outcome
+    ) o
+"""
+
+
+@pytest.mark.parametrize("plans", [CLIENT_PLANS, QUEUE_PLANS], ids=["custom", "generic"])
+@pytest.mark.parametrize("tables", ["never analyzed", "analyzed", "empty when it was planned"])
+@pytest.mark.parametrize("state", ["CANCELED", "ERROR"])
+async def test_a_page_of_those_that_ended_badly_reads_no_more_than_it_shows(
+    each_dsn: str, plans: dict[str, str], tables: str, state: str
+) -> None:
+    find = await prepare_as(each_dsn, "find_instances_by_outcome", plans)
+    if tables.startswith("empty"):
+        await query(each_dsn, "vacuum analyze")
+        await find.explain(*arguments_of(find.name, state=state, page_size=PAGE), touched=True)
+    await query(each_dsn, FILL, MANY)
+    if tables == "analyzed":
+        await query(each_dsn, "analyze")
+
+    # Who has never counted the rows may take those of a state for few, and sort them all.
+    is_known = tables == "analyzed" or plans == QUEUE_PLANS
+    for before, tenant_id, most in ((None, None, PAGE), (61, None, PAGE), (None, "other", 2 * PAGE)):
+        asked = arguments_of(find.name, state=state, before=before, tenant_id=tenant_id, page_size=PAGE)
+        reading = await find.explain(*asked, touched=True, table="instances")
+        assert reading.rows <= (most if is_known else OF_A_STATE), (before, tenant_id)
+        assert not is_known or reading.indexes == {"instances_by_outcome"}
+    await find.connection.close()
+
+
+async def test_those_of_a_state_come_page_by_page_and_other_filters_hold(dsn: str) -> None:
+    await query(dsn, FILL, MANY)
+    async with Session(dsn, application="test", plans=CLIENT_PLANS) as session:
+        failed = await find_instances(session, state="ERROR", page_size=1_000)
+        after = await find_instances(session, state="ERROR", before=failed[9].instance_key, page_size=5)
+        others = await find_instances(session, state="CANCELED", tenant_id="other", page_size=3)
+        none = await find_instances(session, state="CANCELED", process_id="q")
+    assert [it.instance_key for it in failed] == list(range(80, 40, -1))
+    assert {(it.state, it.version, it.ended_at is None) for it in failed} == {("ERROR", 1, False)}
+    assert after == failed[10:15]
+    assert [it.instance_key for it in others] == [39, 37, 35]
+    assert none == []
+
+
+async def test_a_step_of_an_instance_that_runs_writes_no_index(each_dsn: str) -> None:
+    await query(each_dsn, FILL, 90)
+    connection = await asyncpg.connect(each_dsn)
+    async with connection.transaction():
+        await connection.execute(
+            "update shardclock.instances set version = version + 1, state = '{ }' where outcome is null"
+        )
+        counted = await connection.fetchrow(
+            "select n_tup_upd, n_tup_hot_upd from pg_stat_xact_user_tables"
+            " where relid = 'shardclock.instances'::regclass"
+        )
+    await connection.close()
+    assert counted is not None
+    assert counted["n_tup_upd"] == counted["n_tup_hot_upd"] > 0
