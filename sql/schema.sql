@@ -835,6 +835,8 @@ CREATE INDEX dead_letters_by_target ON shardclock.dead_letters USING btree (targ
 
 CREATE INDEX dead_letters_in_order ON shardclock.dead_letters USING btree (died_at, ((timer_key + 0)));
 
+CREATE INDEX dead_letters_of_starts_by_death ON shardclock.dead_letters USING btree (tenant_id, died_at, ((timer_key + 0))) WHERE (((target = 'process:instance'::text) AND (process_instance_key IS NULL)) IS TRUE);
+
 CREATE UNIQUE INDEX definitions_by_process ON shardclock.definitions USING btree (tenant_id, process_id, version);
 
 CREATE INDEX deliveries_by_lane ON shardclock.deliveries USING btree (target, tenant_id, next_attempt_at, ((timer_key + 0)));

@@ -30,6 +30,17 @@ select
 from begun b
 """
 
+GIVEN_UP = """
+insert into shardclock.dead_letters (
+    timer_key, due_date, created_at, fired_at, occurrence, claims, failed_attempts, slot, tenant_id, timer_type, target,
+    reason, payload
+)
+select
+    105, now(), now(), now(), 1, 0, 5, 105, 'default', 'USER', 'process:instance', 'no release reads its model',
+    jsonb_build_object('kind', 'begin', 'definition', d.definition_key)
+from shardclock.definitions d
+"""
+
 
 @pytest.fixture
 def stopped(shell: Shell) -> Shell:
@@ -53,6 +64,16 @@ def test_incidents_are_listed_the_newest_first(stopped: Shell) -> None:
     shown = stopped("processes", "incidents", "--saying", "STOCK")
     assert (shown.code, "no stock" in shown.out, "expired" in shown.out) == (DONE, True, False)
     assert "there are no such incidents" in stopped("processes", "incidents", "--process", "q").err
+
+
+def test_a_start_that_was_given_up_is_listed_and_not_resolved(stopped: Shell) -> None:
+    asyncio.run(query(stopped.dsn, GIVEN_UP))
+    first = stopped("processes", "incidents", "--json").json[0]
+    assert (first["instance_key"], first["token"], first["signal_key"]) == (105, 1, 105)
+    assert first["sentence"] == (
+        "its start was given up: no release reads its model; shardclock dead-letters redrive 105 begins it"
+    )
+    assert stopped("processes", "resolve", "--all").err.startswith("3 incidents would be resolved")
 
 
 def test_many_are_resolved_and_first_only_counted(stopped: Shell) -> None:

@@ -44,6 +44,12 @@ FILLED = (
     f"""insert into shardclock.instances
         (instance_key, definition_key, version, ended_at, tenant_id, process_id, outcome)
         select i, 1, 1, now(), {TENANT}, 'p', 'ERROR' from generate_series(20001, 30000) i""",
+    f"""insert into shardclock.dead_letters
+        (timer_key, due_date, created_at, fired_at, died_at, occurrence, claims, failed_attempts, slot, tenant_id,
+            timer_type, target, reason, payload)
+        select 40000 + i, now(), now(), now(), now(), 1, 0, 5, i % 840, {TENANT}, 'USER', 'process:instance', 'no',
+            '{{"definition": 1}}'
+        from generate_series(1, 10000) i""",
     f"""insert into shardclock.business_keys (instance_key, tenant_id, business_key)
         select i, {TENANT}, 'k' || i % 1000 from generate_series(1, 10000) i""",
     """insert into shardclock.instance_steps (instance_key, version, holder, signals, passes)
@@ -74,6 +80,9 @@ NAMED: dict[str, Any] = dict.fromkeys(("process_id", "state", "before")) | {
     "business_key": "k2", "tenant_id": BIG, "page_size": PAGE,
 }  # fmt: skip
 LISTED: dict[str, Any] = {"process_id": None, "before": None, "tenant_id": BIG, "page_size": PAGE}
+INCIDENTS: dict[str, Any] = dict.fromkeys(("process_id", "version", "saying")) | {
+    "only_stopped": False, "tenant_id": BIG, "page_size": PAGE,
+}  # fmt: skip
 DELIVERIES: dict[str, Any] = dict.fromkeys(("after_target", "after_tenant", "after_at", "after_key")) | {
     "target": "webhook:n", "tenant_id": BIG, "failing": False, "delayed": False, "limit": PAGE,
 }  # fmt: skip
@@ -108,6 +117,7 @@ ASKED: dict[str, tuple[str, dict[str, Any], int]] = {
     "ended_task": ("find_task", {"task_key": 20_000, "tenant_id": BIG, "acts_max": PAGE}, 8),
     "instances_of_a_business_key": ("find_instances_by_business_key", NAMED, 3 * 10),
     "instances_that_failed": ("find_instances_by_outcome", LISTED | {"state": "ERROR"}, 4 * PAGE),
+    "incidents": ("find_incidents", INCIDENTS, 2 * PAGE + 1),
     "steps": ("steps_of", {"instance_key": 2, "after": 0, "page_size": PAGE}, 2),
     "request": ("find_requests", {"tenants": [BIG], "keys": ["k2"], "now": None}, 1),
 }
