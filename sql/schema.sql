@@ -835,6 +835,8 @@ CREATE INDEX dead_letters_by_target ON shardclock.dead_letters USING btree (targ
 
 CREATE INDEX dead_letters_in_order ON shardclock.dead_letters USING btree (died_at, ((timer_key + 0)));
 
+CREATE INDEX dead_letters_of_starts ON shardclock.dead_letters USING btree (tenant_id, ((timer_key + 0))) WHERE (((target = 'process:instance'::text) AND (process_instance_key IS NULL)) IS TRUE);
+
 CREATE INDEX dead_letters_of_starts_by_death ON shardclock.dead_letters USING btree (tenant_id, died_at, ((timer_key + 0))) WHERE (((target = 'process:instance'::text) AND (process_instance_key IS NULL)) IS TRUE);
 
 CREATE UNIQUE INDEX definitions_by_process ON shardclock.definitions USING btree (tenant_id, process_id, version);
@@ -850,6 +852,8 @@ CREATE INDEX deliveries_of_jobs ON shardclock.deliveries USING btree (next_attem
 CREATE INDEX deliveries_of_processes ON shardclock.deliveries USING btree (next_attempt_at, timer_key) WHERE (target = 'process:instance'::text);
 
 CREATE INDEX deliveries_of_service_tasks ON shardclock.deliveries USING btree (process_instance_key, element_instance_key) WHERE (timer_type = 'SERVICE_TASK'::text);
+
+CREATE INDEX deliveries_of_starts ON shardclock.deliveries USING btree (tenant_id, ((timer_key + 0))) WHERE (((target = 'process:instance'::text) AND (process_instance_key IS NULL)) IS TRUE);
 
 CREATE INDEX deliveries_put_off ON shardclock.deliveries USING btree (COALESCE(process_instance_key, timer_key)) WHERE ((target = 'process:instance'::text) AND (failed_attempts > 0));
 

@@ -50,7 +50,9 @@ class InstancesQuery(BaseModel):
         None, min_length=1, max_length=BUSINESS_KEY_CHARS_MAX, description="only those whose start gave it"
     )
     state: Annotated[StateFilter, BeforeValidator(str.upper)] | None = Field(
-        None, description="only those, in upper or lower case; ENDED: in any way, INCIDENT: with one"
+        None,
+        description="only those, in upper or lower case; STARTING: that no engine has begun; ENDED: in any way; "
+        "INCIDENT: with one",
     )
     limit: int = Field(100, ge=1, le=PROCESSES_LISTED_MAX)
     before: int | None = Field(None, ge=1, le=BIGINT_MAX, description="the last answer's `next`")

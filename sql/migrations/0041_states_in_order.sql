@@ -5,8 +5,14 @@
 create index instances_by_outcome on shardclock.instances (outcome, (instance_key + 0))
 where coalesce(outcome, 'COMPLETED') <> 'COMPLETED';
 
--- Starts that were given up are listed among incidents, by when that was; each tenant's by themselves. The condition is
--- written as nobody else asks: on an empty table this index would be as good as any for those who look for one of them by
--- its key.
+-- Starts that were given up are listed among incidents, by when that was, and with those that wait for an engine, by
+-- their keys; each tenant's by themselves. The condition is written as nobody else asks: on an empty table these
+-- indexes would be as good as any for those who look for one of them by its key.
 create index dead_letters_of_starts_by_death on shardclock.dead_letters (tenant_id, died_at, (timer_key + 0))
+where (target = 'process:instance' and process_instance_key is null) is true;
+
+create index dead_letters_of_starts on shardclock.dead_letters (tenant_id, (timer_key + 0))
+where (target = 'process:instance' and process_instance_key is null) is true;
+
+create index deliveries_of_starts on shardclock.deliveries (tenant_id, (timer_key + 0))
 where (target = 'process:instance' and process_instance_key is null) is true;

@@ -1,25 +1,62 @@
--- Finds the instances that have an incident, the newest first.
+-- Finds the instances that have an incident, the newest first; among them those that never began, because their start
+-- was given up.
 --
--- in:    as of find_instances: :tenant_id text or null (null: of all), :process_id text or null, :before bigint or null,
---        :page_size integer
+-- in:    as of find_instances: :tenant_id text or null (null: of all), :process_id text or null,
+--        :before bigint or null, :page_size integer
 -- out:   instance_key bigint, tenant_id text, process_id text, version integer, state text, started_at timestamptz,
---        ended_at timestamptz, parent_key bigint, incidents bigint, business_key text or null, as find_instances tells them
+--        ended_at timestamptz, parent_key bigint, incidents bigint, business_key text or null: as of find_instance
 -- locks: nothing
--- index: incidents_pkey, backwards; instances_pkey, definitions_pkey and business_keys_pkey, one probe for each
+-- index: incidents_pkey, backwards; the tenants of definitions_by_process, and for each dead_letters_of_starts,
+--        backwards: no more than the page, if :process_id leaves none out; instances_pkey, definitions_pkey and
+--        business_keys_pkey, one probe for each
 select
-    i.instance_key, i.tenant_id, i.process_id,
-    (select d.version from shardclock.definitions d where d.definition_key = i.definition_key) as version,
-    coalesce(i.outcome, 'RUNNING') as state, i.started_at, i.ended_at, i.parent_key, n.incidents,
-    (select b.business_key from shardclock.business_keys b where b.instance_key = i.instance_key) as business_key
+    f.instance_key, f.tenant_id, f.process_id, f.version, f.state, f.started_at, f.ended_at, f.parent_key, f.incidents,
+    (select b.business_key from shardclock.business_keys b where b.instance_key = f.instance_key) as business_key
 from (
-    -- Sorted before anything is joined: so a page reads only the instances that it shows or that other filters drop.
-    select n.instance_key, count(*) as incidents
-    from shardclock.incidents n
-    where :before::bigint is null or n.instance_key < :before
-    group by n.instance_key
-    order by n.instance_key desc
-) n
-cross join lateral (select i.* from shardclock.instances i where i.instance_key = n.instance_key limit 1) i
-where (:tenant_id::text is null or i.tenant_id = :tenant_id) and (:process_id::text is null or i.process_id = :process_id)
-order by n.instance_key desc
-limit :page_size::integer
+    (
+        select
+            i.instance_key, i.tenant_id, i.process_id,
+            (select d.version from shardclock.definitions d where d.definition_key = i.definition_key) as version,
+            coalesce(i.outcome, 'RUNNING') as state, i.started_at, i.ended_at, i.parent_key, n.incidents
+        from (
+            -- Sorted before anything is joined: so a page reads only the instances that it shows or that other filters
+            -- drop.
+            select n.instance_key, count(*) as incidents
+            from shardclock.incidents n
+            where :before::bigint is null or n.instance_key < :before
+            group by n.instance_key
+            order by n.instance_key desc
+        ) n
+        cross join lateral (select i.* from shardclock.instances i where i.instance_key = n.instance_key limit 1) i
+        where (:tenant_id::text is null or i.tenant_id = :tenant_id)
+            and (:process_id::text is null or i.process_id = :process_id)
+        order by n.instance_key desc
+        limit :page_size::integer
+    )
+    union all
+    select w.timer_key, t.tenant_id, w.process_id, w.version, 'STARTING', w.created_at, null, null, 1
+    from (
+        select distinct d.tenant_id
+        from shardclock.definitions d
+        where :tenant_id is null or d.tenant_id = :tenant_id
+    ) t
+    cross join lateral (
+        select l.timer_key, d.process_id, d.version, l.created_at
+        from shardclock.dead_letters l
+        cross join lateral (
+            select d.process_id, d.version
+            from shardclock.definitions d
+            where d.definition_key
+                = case when l.payload ->> 'definition' ~ '^[0-9]{1,18}$' then (l.payload ->> 'definition')::bigint end
+            limit 1
+        ) d
+        where (l.target = 'process:instance' and l.process_instance_key is null) is true
+            and l.tenant_id = coalesce(:tenant_id, t.tenant_id)
+            and l.timer_key + 0 < coalesce(:before, 9223372036854775807)
+            and (:process_id is null or d.process_id = :process_id)
+        order by l.timer_key + 0 desc
+        limit :page_size
+    ) w
+) f
+order by f.instance_key desc
+limit :page_size

@@ -10,7 +10,7 @@ from sql.processes.variables import write_variables
 from sql.session import Session
 
 # Those of one state, those that have ended in any way, or those with an incident.
-StateFilter = Literal["RUNNING", "COMPLETED", "CANCELED", "ERROR", "ENDED", "INCIDENT"]
+StateFilter = Literal["STARTING", "RUNNING", "COMPLETED", "CANCELED", "ERROR", "ENDED", "INCIDENT"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +100,12 @@ async def find_instances(
     before: int | None = None,
     page_size: int = 100,
 ) -> list[FoundInstance]:
-    """Find instances, the newest first; those that no engine has begun yet by their business key alone.
+    """Find instances, the newest first; those that no engine has begun yet by their business key or state alone.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/processes/find_instances.sql, sql/processes/find_instances_by_business_key.sql,
-             sql/processes/find_instances_with_incident.sql, sql/processes/find_instances_by_outcome.sql
+             sql/processes/find_instances_with_incident.sql, sql/processes/find_instances_by_outcome.sql,
+             sql/processes/find_instances_starting.sql
     """
     filters = {"tenant_id": tenant_id, "process_id": process_id, "before": before, "page_size": page_size}
     # Statements of their own: no plan that is made for all would begin at what is rare.
@@ -112,6 +113,8 @@ async def find_instances(
         rows = await session.rows("find_instances_by_business_key", business_key=business_key, state=state, **filters)
     elif state == "INCIDENT":
         rows = await session.rows("find_instances_with_incident", **filters)
+    elif state == "STARTING":
+        rows = await session.rows("find_instances_starting", **filters)
     elif state in ("CANCELED", "ERROR"):
         rows = await session.rows("find_instances_by_outcome", state=state, **filters)
     else:

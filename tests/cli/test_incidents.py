@@ -74,6 +74,10 @@ def test_a_start_that_was_given_up_is_listed_and_not_resolved(stopped: Shell) ->
         "its start was given up: no release reads its model; shardclock dead-letters redrive 105 begins it"
     )
     assert stopped("processes", "resolve", "--all").err.startswith("3 incidents would be resolved")
+    listed = stopped("processes", "instances", "--state", "incident", "--json").json
+    assert [one["instance_key"] for one in listed] == [105, 104, 103, 102, 101]
+    (starting,) = stopped("processes", "instances", "--state", "starting", "--json").json
+    assert (starting["instance_key"], starting["state"], starting["incidents"]) == (105, "STARTING", 1)
 
 
 def test_many_are_resolved_and_first_only_counted(stopped: Shell) -> None:

@@ -166,8 +166,11 @@ def test_instances_are_listed_by_each_state_that_they_have(shell: Shell) -> None
     asyncio.run(query(shell.dsn, ended))
     assert [listed(state) for state in ("running", "COMPLETED", "Ended")] == [[], ["COMPLETED"], ["COMPLETED"]]
     assert [listed(state) for state in ("canceled", "error", "incident")] == [[], [], []]
-    refused = shell("processes", "instances", "--state", "starting")
-    assert "use running, completed, canceled, error, ended or incident" in refused.err
+    assert listed("starting") == []
+    shell("processes", "start", "p")
+    assert listed("starting") == ["STARTING"]
+    refused = shell("processes", "instances", "--state", "lost")
+    assert "use starting, running, completed, canceled, error, ended or incident" in refused.err
 
 
 def test_an_instance_is_listed_by_its_business_key(shell: Shell) -> None:

@@ -80,6 +80,7 @@ async def test_an_instance_is_found_by_its_business_key(sc: SteppedCluster, clie
     await client.processes.deploy(model(START + USER, connected="s>u"))
     started = await client.processes.start("p", business_key="order-42")
     assert (await client.processes.start("p", business_key="order-43")).business_key == "order-43"
+    assert len([one async for one in client.processes.list(state="starting")]) == 2
     await sc.advance("PT0S")
     found = [one async for one in client.processes.list(business_key="order-42")]
     assert [(one.instance_key, one.business_key) for one in found] == [(started.instance_key, "order-42")]

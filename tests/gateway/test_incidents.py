@@ -115,6 +115,10 @@ async def test_a_start_that_was_given_up_is_listed_and_not_resolved(served: tupl
     assert (await api.with_headers(Shardclock_Tenant="other").get("/v1/incidents")).json == {"incidents": []}
     none = (await api.post("/v1/incidents/resolve", {"every": True})).json
     assert none["said"] == "there is no such incident of a token that has stopped"
+    for state in ("starting", "incident"):
+        (one,) = (await api.get(f"/v1/instances?state={state}")).json["instances"]
+        assert (one["instance_key"], one["state"], one["incidents"]) == (key, "STARTING", 1)
+
     await api.post("/v1/dead-letters/redrive", {"every": True})
     await sc.advance("PT0S")
     assert (await api.get("/v1/incidents")).json == {"incidents": []}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sql.processes.incidents import IncidentFilter, find_incidents
-from sql.processes.instances import find_instance
+from sql.processes.instances import find_instance, find_instances
 from sql.session import CLIENT_PLANS, QUEUE_PLANS, Session
 from tests.support.factories import query
 from tests.support.given_up import give_up_starts
@@ -73,6 +73,34 @@ async def test_starts_and_tokens_are_listed_together_the_newest_first(dsn: str) 
                 "raised_at": one.raised_at.isoformat(),
             }
         ]  # fmt: skip
+
+
+@pytest.mark.parametrize("plans", [CLIENT_PLANS, QUEUE_PLANS], ids=["custom", "generic"])
+@pytest.mark.parametrize("tables", ["never analyzed", "analyzed", "empty when it was planned"])
+async def test_a_page_of_instances_with_incidents_reads_no_more_starts_than_it_may_show(
+    each_dsn: str, plans: dict[str, str], tables: str
+) -> None:
+    find = await planned(each_dsn, "find_instances_with_incident", tables, plans)
+
+    for before, tenant_id, most in ((None, None, 2 * PAGE), (900, None, 2 * PAGE), (None, "other", PAGE)):
+        asked = arguments_of(find.name, before=before, tenant_id=tenant_id, page_size=PAGE)
+        reading = await find.explain(*asked, touched=True, table="dead_letters")
+        assert reading.rows <= most, (before, tenant_id)
+        assert reading.indexes == {"dead_letters_of_starts"}
+    await find.connection.close()
+
+
+async def test_instances_with_incidents_are_listed_with_those_that_never_began(dsn: str) -> None:
+    await give_up_starts(dsn, 30)
+    await query(dsn, WAITS)
+    async with Session(dsn, application="test", plans=CLIENT_PLANS) as session:
+        found = await find_instances(session, state="INCIDENT", page_size=3)
+        shown = [await find_instance(session, one.instance_key) for one in found]
+        after = await find_instances(session, state="INCIDENT", before=found[-1].instance_key, page_size=2)
+        of_q = await find_instances(session, state="INCIDENT", process_id="q", page_size=1)
+    assert [(it.instance_key, it.state) for it in found] == [(5000, "RUNNING"), (30, "STARTING"), (27, "STARTING")]
+    assert found == [whole.found for whole in shown if whole is not None]
+    assert [it.instance_key for it in (*after, *of_q)] == [24, 21, 27]
 
 
 async def test_each_filter_holds_for_starts(dsn: str) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncpg
 import pytest
 
-from sql.processes.instances import find_instances
+from sql.processes.instances import find_instance, find_instances
 from sql.session import CLIENT_PLANS, QUEUE_PLANS, Session
 from tests.support.factories import query
+from tests.support.given_up import give_up_starts
 from tests.support.plans import arguments_of, prepare_as
+from tests.support.sql_client import session as as_role
 
 PAGE = 10
 MANY = 3_000
@@ -35,6 +37,21 @@ FILL = """
             when n % 3 > 0 then 'COMPLETED'
         end as outcome
     ) o
+"""
+
+# As give_up_starts leaves dead letters: of each three one is a start, and one a signal to an instance.
+SIGNALS = """
+    insert into shardclock.deliveries (
+        timer_key, process_instance_key, next_attempt_at, due_date, created_at, occurrence, slot, tenant_id, timer_type,
+        target, payload
+    )
+    select
+        10000 + n, case when n % 3 = 1 then n end, now(), now(), now(), 1, n % 840,
+        case d.key when 3 then 'other' else 'default' end, 'USER',
+        case when n % 3 = 2 then 'webhook:n' else 'process:instance' end,
+        jsonb_build_object('kind', 'begin', 'definition', d.key)
+    from generate_series(1, $1::integer) n
+    cross join lateral (select case when n % 30 = 0 then 3 when n % 2 = 0 then 1 else 2 end as key) d
 """
 
 
@@ -74,6 +91,63 @@ async def test_those_of_a_state_come_page_by_page_and_other_filters_hold(dsn: st
     assert after == failed[10:15]
     assert [it.instance_key for it in others] == [39, 37, 35]
     assert none == []
+
+
+@pytest.mark.parametrize("plans", [CLIENT_PLANS, QUEUE_PLANS], ids=["custom", "generic"])
+@pytest.mark.parametrize("tables", ["never analyzed", "analyzed", "empty when it was planned"])
+async def test_a_page_of_those_that_start_reads_no_more_than_it_may_show(
+    each_dsn: str, plans: dict[str, str], tables: str
+) -> None:
+    find = await prepare_as(each_dsn, "find_instances_starting", plans)
+    if tables.startswith("empty"):
+        await query(each_dsn, "vacuum analyze")
+        await find.explain(*arguments_of(find.name, page_size=PAGE), touched=True)
+    await give_up_starts(each_dsn, MANY)
+    await query(each_dsn, SIGNALS, MANY)
+    if tables == "analyzed":
+        await query(each_dsn, "analyze")
+
+    for before, tenant_id, most in ((None, None, 2 * PAGE), (10_900, None, 2 * PAGE), (None, "other", PAGE)):
+        asked = arguments_of(find.name, before=before, tenant_id=tenant_id, page_size=PAGE)
+        waiting = await find.explain(*asked, touched=True, table="deliveries")
+        given_up = await find.explain(*asked, touched=True, table="dead_letters")
+        assert max(waiting.rows, given_up.rows) <= most, (before, tenant_id)
+        assert (waiting.indexes, given_up.indexes) == ({"deliveries_of_starts"}, {"dead_letters_of_starts"})
+    await find.connection.close()
+
+
+async def test_those_that_start_are_listed_as_they_are_shown_with_those_whose_start_was_given_up(dsn: str) -> None:
+    await give_up_starts(dsn, 30)
+    await query(dsn, SIGNALS, 60)
+    await query(dsn, "insert into shardclock.business_keys values (10060, 'other', 'order-42')")
+    async with Session(dsn, application="test", plans=CLIENT_PLANS) as session:
+        starting = await find_instances(session, state="STARTING")
+        shown = [await find_instance(session, one.instance_key) for one in starting]
+        after = await find_instances(session, state="STARTING", before=10_006, page_size=2)
+        others = await find_instances(session, state="STARTING", tenant_id="other")
+        of_q = await find_instances(session, state="STARTING", process_id="q", page_size=2)
+    assert [it.instance_key for it in starting] == [*range(10_060, 10_000, -3), *range(30, 0, -3)]
+    assert starting == [whole.found for whole in shown if whole is not None]
+    assert [it.incidents for it in starting] == [0] * 20 + [1] * 10
+    assert [it.instance_key for it in after] == [10_003, 30]
+    assert [(it.instance_key, it.business_key) for it in others] == [(10_060, "order-42"), (10_030, None), (30, None)]
+    assert [it.instance_key for it in of_q] == [10_057, 10_051]
+
+
+async def test_a_gateway_sees_those_that_start_of_the_tenants_that_it_serves(each_dsn: str) -> None:
+    await give_up_starts(each_dsn, 30)
+    await query(each_dsn, SIGNALS, 60)
+    async with as_role(each_dsn, "gateway") as session:
+        session.serve(frozenset({"other"}))
+        assert [it.instance_key for it in await find_instances(session, state="STARTING")] == [10_060, 10_030, 30]
+
+
+async def test_a_start_that_somebody_has_sent_by_hand_hides_no_other(dsn: str) -> None:
+    await give_up_starts(dsn, 3)
+    await query(dsn, SIGNALS, 6)
+    await query(dsn, """update shardclock.deliveries set payload = '{"definition": "x"}' where timer_key = 10006""")
+    async with Session(dsn, application="test") as session:
+        assert [it.instance_key for it in await find_instances(session, state="STARTING")] == [10_003, 3]
 
 
 async def test_a_step_of_an_instance_that_runs_writes_no_index(each_dsn: str) -> None:

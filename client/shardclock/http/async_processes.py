@@ -127,8 +127,8 @@ class AsyncProcesses:
     ) -> AsyncIterator[InstanceState]:
         """Find instances, the newest first.
 
-        shape:   all of them, read page by page; `state` is RUNNING, COMPLETED, CANCELED or ERROR; ENDED: in any way;
-                 INCIDENT: with one
+        shape:   all of them, read page by page; `state` is STARTING, RUNNING, COMPLETED, CANCELED or ERROR; ENDED: in
+                 any way; INCIDENT: with one
         """
         before: int | None = None
         while True:

@@ -1,0 +1,61 @@
+-- Finds the instances that no engine has begun yet, the newest first, and those whose start was given up.
+--
+-- in:    as of find_instances: :tenant_id text or null (null: of all), :process_id text or null,
+--        :before bigint or null, :page_size integer
+-- out:   instance_key bigint, tenant_id text, process_id text, version integer, state text: STARTING;
+--        started_at timestamptz, ended_at timestamptz, parent_key bigint, incidents bigint: 1 if its start was given
+--        up; business_key text or null: as of find_instance
+-- locks: nothing
+-- index: the tenants of definitions_by_process, and for each deliveries_of_starts and dead_letters_of_starts,
+--        backwards: no more than the page, if :process_id leaves none out; definitions_pkey and business_keys_pkey, one
+--        probe for each
+select
+    s.instance_key, t.tenant_id, s.process_id, s.version, 'STARTING' as state, s.created_at as started_at,
+    null::timestamptz as ended_at, null::bigint as parent_key, s.incidents,
+    (select b.business_key from shardclock.business_keys b where b.instance_key = s.instance_key) as business_key
+from (
+    -- The indexes have them in order for each tenant.
+    select distinct d.tenant_id
+    from shardclock.definitions d
+    where :tenant_id::text is null or d.tenant_id = :tenant_id
+) t
+cross join lateral (
+    (
+        select w.timer_key as instance_key, d.process_id, d.version, w.created_at, 0::bigint as incidents
+        from shardclock.deliveries w
+        cross join lateral (
+            select d.process_id, d.version
+            from shardclock.definitions d
+            -- Somebody may have sent anything by hand, and one such start must not hide all others.
+            where d.definition_key
+                = case when w.payload ->> 'definition' ~ '^[0-9]{1,18}$' then (w.payload ->> 'definition')::bigint end
+            limit 1
+        ) d
+        where (w.target = 'process:instance' and w.process_instance_key is null) is true
+            and w.tenant_id = coalesce(:tenant_id, t.tenant_id)
+            and w.timer_key + 0 < coalesce(:before::bigint, 9223372036854775807)
+            and (:process_id::text is null or d.process_id = :process_id)
+        order by w.timer_key + 0 desc
+        limit :page_size::integer
+    )
+    union all
+    (
+        select w.timer_key, d.process_id, d.version, w.created_at, 1
+        from shardclock.dead_letters w
+        cross join lateral (
+            select d.process_id, d.version
+            from shardclock.definitions d
+            where d.definition_key
+                = case when w.payload ->> 'definition' ~ '^[0-9]{1,18}$' then (w.payload ->> 'definition')::bigint end
+            limit 1
+        ) d
+        where (w.target = 'process:instance' and w.process_instance_key is null) is true
+            and w.tenant_id = coalesce(:tenant_id, t.tenant_id)
+            and w.timer_key + 0 < coalesce(:before, 9223372036854775807)
+            and (:process_id is null or d.process_id = :process_id)
+        order by w.timer_key + 0 desc
+        limit :page_size
+    )
+) s
+order by s.instance_key desc
+limit :page_size
