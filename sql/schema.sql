@@ -914,6 +914,8 @@ ALTER TABLE shardclock.timers ENABLE ALWAYS TRIGGER check_new_timer;
 CREATE TRIGGER command_log_marks_writers BEFORE INSERT ON shardclock.command_log FOR EACH STATEMENT EXECUTE FUNCTION shardclock.mark_log_writer();
 ALTER TABLE shardclock.command_log ENABLE ALWAYS TRIGGER command_log_marks_writers;
 
+CREATE TRIGGER instances_forget_business_keys AFTER DELETE ON shardclock.instances REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION shardclock.forget_business_keys();
+
 CREATE TRIGGER task_acts_note_key_prefix BEFORE INSERT ON shardclock.task_acts FOR EACH ROW WHEN ((current_setting('shardclock.key_prefix'::text, true) <> ''::text)) EXECUTE FUNCTION shardclock.note_key_prefix();
 
 ALTER TABLE ONLY shardclock.holders
@@ -980,6 +982,7 @@ ALTER TABLE ONLY shardclock.holders
 -- find_requests(text[], text[], timestamp with time zone)  0013_api.sql
 -- find_timers(text, text, text, text, timestamp with time zone, timestamp with time zone, bigint, text, integer, text)  0014_targets.sql
 -- foreign_reason(text, shardclock.identity)  0028_operators_hold.sql
+-- forget_business_keys()  0041_states_in_order.sql
 -- forget_requests()  0013_api.sql
 -- has_no_start(text)  0011_jobs.sql
 -- has_old_timer(text, interval)  0030_what_jobs_leave.sql

@@ -16,3 +16,23 @@ where (target = 'process:instance' and process_instance_key is null) is true;
 
 create index deliveries_of_starts on shardclock.deliveries (tenant_id, (timer_key + 0))
 where (target = 'process:instance' and process_instance_key is null) is true;
+
+-- After a way back, engines of a release that knows no business keys forget instances. So the schema itself takes the key.
+create function shardclock.forget_business_keys()
+returns trigger
+language plpgsql
+set enable_seqscan = off
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    delete from shardclock.business_keys b
+    where b.instance_key = any (array(select g.instance_key from gone g));
+    return null;
+end
+$$;
+
+comment on function shardclock.forget_business_keys is 'Internal: Forgets the business keys of instances with them.';
+
+create trigger instances_forget_business_keys after delete on shardclock.instances
+referencing old table as gone
+for each statement execute function shardclock.forget_business_keys();

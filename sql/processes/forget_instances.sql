@@ -1,5 +1,6 @@
--- Forgets instances that ended long ago, with their history and business keys. One with a long history loses a part of
--- it each time, and goes itself with the last part: one statement never deletes more than it can in time.
+-- Forgets instances that ended long ago, with their history; their business keys go with them, by a trigger. One with a
+-- long history loses a part of it each time, and goes itself with the last part: one statement never deletes more than it
+-- can in time.
 --
 -- in:    :kept interval (how long they are kept after their end), :batch integer, :parts integer: how many steps are deleted
 --        at most, and as many acts
@@ -63,9 +64,6 @@ whole as materialized (
 ),
 incidents_gone as (
     delete from shardclock.incidents n where n.instance_key = any (array(select whole.instance_key from whole))
-),
-keys_gone as (
-    delete from shardclock.business_keys b where b.instance_key = any (array(select whole.instance_key from whole))
 ),
 gone as (
     delete from shardclock.instances i

@@ -134,6 +134,12 @@ async def test_a_key_goes_with_its_instance(dsn: str) -> None:
     assert set(await keys(dsn)) == set(range(1, 7))
 
 
+async def test_a_release_that_knows_no_keys_leaves_none_behind(dsn: str) -> None:
+    await query(dsn, FILL, 100)
+    await query(dsn, "delete from shardclock.instances where instance_key > 8")
+    assert set(await keys(dsn)) == {1, 4, 5, 8}
+
+
 @pytest.mark.parametrize("plans", [CLIENT_PLANS, QUEUE_PLANS], ids=["custom", "generic"])
 @pytest.mark.parametrize("tenant_id", [None, "other"])
 @pytest.mark.parametrize("is_analyzed", [False, True])
