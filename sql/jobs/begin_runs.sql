@@ -33,8 +33,8 @@ due as materialized (
     cross join lateral (
         select
             d.timer_key, d.target, d.tenant_id, d.next_attempt_at, d.due_date,
-            -- One that somebody asked for has no name.
-            d.name is not null as is_planned
+            -- What somebody asked for, or scheduled himself, has no name or another one.
+            (d.name = d.target) is true as is_planned
         from shardclock.deliveries d
         where d.target like 'job:%'
             -- Never clock_timestamp() here: it is volatile, so the index scan would not stop at what is due.
@@ -51,7 +51,7 @@ due as materialized (
 ),
 of_job as materialized (
     select
-        due.timer_key, due.next_attempt_at, due.due_date, due.is_planned, j.name, j.priority, j.overlap, j.is_enabled, j.run_timer_key,
+        due.timer_key, due.target, due.tenant_id, due.next_attempt_at, due.due_date, due.is_planned, j.name, j.priority, j.overlap, j.is_enabled, j.run_timer_key,
         j.run_claims, j.reserves, r.due_date as run_due_date, j.not_before > coalesce(:now::timestamptz, now()) as rests,
         row_number() over (partition by due.target, due.tenant_id order by due.next_attempt_at, due.timer_key) as place,
         row_number() over (partition by due.target, due.tenant_id order by due.due_date, due.timer_key) as age,
@@ -103,7 +103,21 @@ chosen as materialized (
             or (
                 j.run_timer_key is null
                 and j.rests is not true
-                and case when j.overlap = 'replace' then j.age = j.waiting else j.place = 1 end
+                and case
+                    when j.overlap = 'replace' then
+                        j.age = j.waiting
+                        -- A later one may stand behind those that were read.
+                        and not exists (
+                            select
+                            from me
+                            join shardclock.deliveries d on d.slot % me.part_count = me.part
+                            where d.target = j.target
+                                and d.tenant_id = j.tenant_id
+                                and d.next_attempt_at <= coalesce(:now::timestamptz, now())
+                                and (d.due_date, d.timer_key) > (j.due_date, j.timer_key)
+                        )
+                    else j.place = 1
+                end
             )
         )
 ),
@@ -312,7 +326,15 @@ select
     (select count(*) from due) >= :look as saturated,
     short.plain as short,
     short.reserving as short_reserving,
-    exists (select from judged j where j.why_not is null and j.run_timer_key is not null and not j.crashed) as queued,
+    exists (
+        select from judged j
+        where j.why_not is null
+            and not j.crashed
+            and (
+                j.run_timer_key is not null
+                or (j.name in (select m.name from marked m) and j.timer_key not in (select m.run_timer_key from marked m))
+            )
+    ) as queued,
     f.name as job, f.function, c.timer_key, c.claims, f.run_claims, c.failed_attempts + 1 as attempt,
     c.due_date as scheduled_at, coalesce(c.payload, f.config)::text as config, f.policy::text as policy,
     -- No longer than a lease: the clock may have been set back since it was written.

@@ -84,7 +84,7 @@ unmarked as (
         and j.run_claims = a.run_claims
     returning
         j.name, j.state, j.is_enabled, j.every_s, j.last_finish, l.is_cancelled, l.is_starting, a.timer_key, a.delay,
-        a.fails
+        a.fails, (h.name = h.target) is true as is_own
 ),
 decided as materialized (
     select
@@ -94,8 +94,9 @@ decided as materialized (
             or not u.is_enabled
             -- However it ended: whoever cancelled a run does not want its start.
             or u.is_cancelled
-            -- No attempt is later than the next start, which then is the next attempt.
-            or (t.is_planned and t.due_date <= u.last_finish + u.delay) is true
+            -- No attempt is later than the next start, which then is the next attempt. What somebody else has asked for,
+            -- perhaps with a configuration of its own, and did not fail, is made however late.
+            or (t.is_planned and t.due_date <= u.last_finish + u.delay and (u.fails or u.is_own)) is true
             -- The same where this end would give the next start. What did not fail is made again, however late.
             or (u.fails and u.every_s * interval '1 second' <= u.delay) is true
             as is_over

@@ -6,15 +6,16 @@ from datetime import timedelta
 
 import pytest
 
+from jobs.states import RunOutcome
 from sql.jobs.runs import advance_runs
 from tests.support.factories import HolderClient, query
 from tests.support.job_runs import JobWorker, declare, fire, runs_of, said_of
 from tests.support.jobs import job_spec
 
-# One more start of the job, as its rule plans it.
+# One more start of the job; as its rule plans it, if it has that name.
 PLANNED = """
     insert into shardclock.timers (due_date, target, name)
-    values (now(), 'job:refresh', 'job:refresh')
+    values (now(), 'job:refresh', $1)
 """
 
 
@@ -73,34 +74,65 @@ async def test_a_look_says_whether_a_start_waits_for_its_job_s_run(
 ) -> None:
     await declare(dsn, job_spec(every_s=60.0, overlap="queue"))
     await fire(shard)
-    run = await worker.one()
-    assert not (await worker.begin()).queued
-
     await query(dsn, "select shardclock.run_job('refresh', null)")
     await fire(shard)
-    assert (await worker.begin()).queued
+    first = await worker.begin()
+    assert (len(first.runs), first.queued, (await worker.begin()).queued) == (1, True, True)
 
-    await worker.end(run)
-    assert not (await worker.begin()).queued
+    await worker.end(first.runs[0])
+    last = await worker.begin()
+    assert (len(last.runs), last.queued, (await worker.begin()).queued) == (1, False, False)
 
 
-@pytest.mark.parametrize(("overlap", "left"), [("skip", 2), ("queue", 3)])
+@pytest.mark.parametrize(("overlap", "left"), [("skip", 3), ("queue", 4)])
 async def test_planned_starts_do_not_pile_up_while_one_waits_for_a_place(
     dsn: str, shard: HolderClient, worker: JobWorker, overlap: str, left: int
 ) -> None:
     await declare(dsn, job_spec(every_s=60.0, overlap=overlap))
     await fire(shard)
-    await query(dsn, PLANNED)
+    await query(dsn, PLANNED, "job:refresh")
+    await query(dsn, PLANNED, "month-end")
     await query(dsn, "select shardclock.run_job('refresh', null)")
     await fire(shard)
 
     seen = await worker.begin(0)
     waiting = await query(dsn, "select name from shardclock.deliveries order by due_date")
 
-    assert (seen.dropped, len(waiting)) == (3 - left, left)
-    assert waiting[-1]["name"] is None, "what somebody has asked for is made"
+    assert (seen.dropped, len(waiting)) == (4 - left, left)
+    assert [row["name"] for row in waiting[-2:]] == ["month-end", None], "what somebody has asked for is made"
     reasons = [run.reason for run in await runs_of(dsn)]
-    assert reasons == ["skipped: an earlier start was waiting"] * (3 - left)
+    assert reasons == ["skipped: an earlier start was waiting"] * (4 - left)
+
+
+async def test_of_starts_that_replace_each_other_the_last_one_begins_though_it_was_not_read(
+    dsn: str, shard: HolderClient, worker: JobWorker
+) -> None:
+    await declare(dsn, job_spec(every_s=60.0, overlap="replace"))
+    await fire(shard)
+    await query(dsn, "select shardclock.run_job('refresh', null)")
+    await fire(shard)
+
+    part = await worker.begin(look=1)
+    whole = await worker.begin()
+
+    assert (part.runs, part.dropped) == ([], 0)
+    assert ([run.job for run in whole.runs], whole.dropped) == (["refresh"], 1)
+
+
+async def test_a_start_that_was_asked_for_and_put_back_is_made_though_another_one_is_due_before(
+    dsn: str, shard: HolderClient, worker: JobWorker
+) -> None:
+    await declare(dsn, job_spec(every_s=60.0))
+    await query(dsn, "update shardclock.timers set due_date = now() + interval '20 s' where name = 'job:refresh'")
+    await query(dsn, "select shardclock.run_job('refresh', '{\"city\": \"Oslo\"}')")
+    await fire(shard)
+    run = await worker.one()
+
+    await worker.end(run, RunOutcome.INTERRUPTED, delay_s=30.0)
+
+    await worker.wait(31.0)
+    (again,) = (await worker.begin()).runs
+    assert (again.timer_key, again.config) == (run.timer_key, '{"city": "Oslo"}')
 
 
 async def test_the_end_of_a_run_tells_that_it_was_called_if_nobody_has_before(

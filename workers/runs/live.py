@@ -47,13 +47,13 @@ class LiveRun:
         self.life = Lifetime(lease_until_s)
         self.is_well = False  # its process can make another run
         self.is_lost = False
+        self.is_called = False
         self.report = RunReport()
         self._asked: Asked | None = None
         self._asked_why = ""
         self._is_asked = asyncio.Event()
         self._tells_called = called
         self._was_used = was_used
-        self._is_called = False
         self._ends = ends
         self._jitter = jitter
         self._looking: asyncio.Task[None] | None = None
@@ -78,7 +78,7 @@ class LiveRun:
         except ProcessDied as error:
             ending = self._died(str(error), may_live=error.may_live)
         except NotCalled:
-            self._is_called = False
+            self.is_called = False
             ending = self._died("its process had ended", may_live=False)
         except Exception as error:  # noqa: BLE001 - whatever it is, the run must not stay marked for ever
             ending = self._died(f"{type(error).__name__}: {error}"[:300], may_live=True)
@@ -92,7 +92,7 @@ class LiveRun:
 
     def look(self) -> None:
         """Begin to look at what the run has said; this also lets its process live on."""
-        if self._is_called and (self._looking is None or self._looking.done()):
+        if self.is_called and (self._looking is None or self._looking.done()):
             self._looking = asyncio.create_task(self._look())
 
     async def _made(self) -> Ending:
@@ -103,7 +103,7 @@ class LiveRun:
             asked = f"; it asks Ray for {needs}" if needs.are_special else ""
             reason = f"its process was not ready within {START_S:g} s{asked}"
             return Ending(RunOutcome.INTERRUPTED, delay_s=START_AGAIN_S, reason=reason)
-        self._is_called = True
+        self.is_called = True
         self._tells_called(self)
         run = self.run
         order = RunOrder(run.job, run.function, run.run_id, run.attempt, run.scheduled_at, run.config)
@@ -173,6 +173,6 @@ class LiveRun:
         left_s = self.life.rest_s if may_live else 0.0
         if self._asked is not None:
             return replace(self._judged(Canceled(how)), rest_s=left_s)
-        if self._was_used and not self._is_called:
+        if self._was_used and not self.is_called:
             return Ending(RunOutcome.INTERRUPTED, delay_s=0.0, reason=f"{how}, while it waited for a run")
         return crash_of(how, self.policy, attempt=self.run.attempt, may_live_s=left_s, jitter=self._jitter)

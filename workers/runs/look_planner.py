@@ -26,7 +26,10 @@ class LookPlanner:
         self._is_asked = False
         self._is_queued = False
         self._short = False, False
-        self._looked_at_s = self._poll_at_s = self._whole_at_s = float("-inf")
+        self._has_places = False
+        self._looked_at_s = self._poll_at_s = float("-inf")
+        # Of looks with and without a place to give: those without must not use up the next one that could give it.
+        self._whole_at_s = {True: float("-inf"), False: float("-inf")}
 
     def hint(self, now_s: float) -> float | None:
         """Take a hint that a start is due; return when to ask for its look, or None if an earlier hint's is to come."""
@@ -48,20 +51,20 @@ class LookPlanner:
                 at_s = min(at_s, now_s if 2 * places >= self._places else self._looked_at_s + SHORT_S)
         return max(0.0, at_s - now_s)
 
-    def begin(self, now_s: float) -> int:
-        """Begin a look, and return how many due starts it reads."""
-        self._is_asked = False
-        return DUE_MAX if now_s >= self._whole_at_s else PART
+    def begin(self, now_s: float, *, free: int) -> int:
+        """Begin a look, for which `free` places are there, and return how many due starts it reads."""
+        self._is_asked, self._has_places = False, free > 0
+        return DUE_MAX if now_s >= self._whole_at_s[self._has_places] else PART
 
     def learn(self, now_s: float, begun: Begun, *, read: int, free: int) -> None:
-        """Learn what a look has found that read so many; `free` places are left for runs that reserve nothing."""
+        """Learn what a look has found that read so many; `free` places are left."""
         found = bool(begun.runs or begun.dropped or begun.replaced)
         self._gate.learn(found=found, now_s=now_s)
         self._short, self._is_queued = (begun.short, begun.short_reserving), begun.queued
         self._looked_at_s, self._poll_at_s = now_s, now_s + self._poll_s
         if read == DUE_MAX:
-            self._whole_at_s = now_s + WHOLE_S
+            self._whole_at_s[self._has_places] = now_s + WHOLE_S
         elif begun.saturated and free:
-            self._whole_at_s = now_s  # what could begin may stand behind what can't
+            self._whole_at_s[True] = now_s  # what could begin may stand behind what can't
         if begun.saturated and free and (found or read < DUE_MAX):
             self._poll_at_s = now_s

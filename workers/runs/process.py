@@ -79,7 +79,9 @@ class RayRunProcess(UserProcess):
         errors:  ProcessDied  it can't be imported, or has ended
         """
         if self._watching is not None and self.is_reached:
-            return  # if it ends now, nothing is called
+            with suppress(NotCalled, ProcessDied):  # Ray says why
+                await self._ask("ready")
+                return
         await super().ready()
         if self._watching is None:
             self._watching = asyncio.create_task(self._watch(), name="process of runs")

@@ -17,7 +17,7 @@ from sql.jobs.declare import FORGOTTEN_MAX, MENDED_MAX, mend_job_waits, prune_ru
 from sql.jobs.runs import BegunRun, EndedRun, SaidOfRun, begin_runs, report_runs, watch_runs
 from sql.session import Session
 from workers.hand import Hand
-from workers.runs.live import KILL_S, START_AGAIN_S, START_S, LiveRun
+from workers.runs.live import KILL_S, START_AGAIN_S, LiveRun
 from workers.runs.look_planner import LookPlanner
 from workers.runs.needs import Needs
 from workers.runs.places import Places
@@ -30,6 +30,7 @@ MARGIN_S = 2.0  # a run's process is gone so long before its lease is over
 TEND_S = 30.0
 PRUNE_S = 60.0
 NOT_HERE_S = 5.0  # before a start whose code this worker lacks is begun again, if possible by another worker
+NO_NODE_S = 30.0  # before a start for which no node has what it needs is begun again
 CLOSE_S = 0.5  # for ends of runs whose jobs somebody has locked, when the worker leaves
 
 
@@ -71,7 +72,7 @@ class JobRunner:
         self._has_node = around.has_node
         self._live: dict[Claim, LiveRun] = {}
         self._making: dict[Claim, asyncio.Task[None]] = {}
-        self._without_node: set[Claim] = set()  # in a place, though no node had what they need
+        self._without_node: set[Claim] = set()  # in a place, and waiting for a node that has what they need
         self._prune_at_s = 0.0
         self._stopped = False
 
@@ -193,7 +194,7 @@ class JobRunner:
 
     async def _begin(self) -> bool:
         sent_s, before = time.monotonic(), len(self._writer)
-        read = self._planner.begin(sent_s)
+        read = self._planner.begin(sent_s, free=self._places.free)
         begun = await begin_runs(
             self._runs,
             self._holder,
@@ -234,21 +235,22 @@ class JobRunner:
 
     def _make(self, run: BegunRun, policy: JobPolicy, sent_s: float) -> None:
         needs = Needs.of(self._specs[run.function].priority, policy)
-        if not self._has_node(needs):
+        has_node = self._has_node(needs)
+        if not has_node and self._without_node:
             # An autoscaler may bring a node, but only for what waits: one does.
-            if self._without_node:
-                reason = f"no node has {needs}, and another run waits in its place for a node to come"
-                self._writer.end(EndedRun(run, Ending(RunOutcome.INTERRUPTED, delay_s=START_S, reason=reason)))
-                return
-            self._without_node.add(run.claim)
+            reason = f"no node has {needs}, and another run waits in its place for a node to come"
+            self._writer.end(EndedRun(run, Ending(RunOutcome.INTERRUPTED, delay_s=NO_NODE_S, reason=reason)))
+            return
         process, was_used = self._places.take(needs)
+        if not has_node:
+            self._without_node.add(run.claim)
         live = LiveRun(
             run,
             policy,
             process,
             was_used=was_used,
             lease_until_s=sent_s + self._settings.lease_s - MARGIN_S,
-            called=lambda it: self._writer.call(it.run),
+            called=self._call,
             ends=self._terminate,
             jitter=self._jitter,
         )
@@ -259,6 +261,8 @@ class JobRunner:
         ended = await live.make()
         self._forget(live.run.claim)
         self._places.give_back(needs, live.process, is_well=live.is_well and not live.is_lost)
+        if not live.is_called:
+            self._writer.uncall(live.run)
         if live.is_lost:
             return
         if ended.ending.outcome in (RunOutcome.FAILED, RunOutcome.TIMED_OUT, RunOutcome.CRASHED):
@@ -273,6 +277,10 @@ class JobRunner:
             )
         self._writer.end(ended)
         self.soon.set()
+
+    def _call(self, live: LiveRun) -> None:
+        self._without_node.discard(live.run.claim)
+        self._writer.call(live.run)
 
     def _terminate(self, live: LiveRun, reason: str) -> None:
         self._writer.terminate(live.run, reason)

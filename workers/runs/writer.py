@@ -38,8 +38,14 @@ class RunWriter:
         """Say that a run's function is called now."""
         self._called[run.claim] = run, time.monotonic()
 
+    def uncall(self, run: BegunRun) -> None:
+        """Say that a run's function was not called after all."""
+        self._called.pop(run.claim, None)
+
     def terminate(self, run: BegunRun, reason: str) -> None:
         """Say that a run is to end now."""
+        if self._called.pop(run.claim, None) is not None:
+            self._advances.append((run, JobState.RUNNING.value, None))
         self._advances.append((run, JobState.TERMINATING.value, reason))
 
     def end(self, ended: EndedRun) -> None:
@@ -52,15 +58,14 @@ class RunWriter:
         errors:  StoreUnavailable  the outcome is unknown: call again
         """
         until_s = time.monotonic() - CALLED_S
-        lasting = [run for run, called_s in self._called.values() if called_s <= until_s]
-        for run in lasting:
-            del self._called[run.claim]
-        # First: what one of them was told since then comes after that it was called.
-        self._advances = [(run, JobState.RUNNING.value, None) for run in lasting] + self._advances
-        if self._advances:
-            said = list(self._advances)
-            locked = await advance_runs(self._session, self._holder, _last_of_each(said))
-            self._advances = [it for it in said if it[0].claim in locked] + self._advances[len(said) :]
+        for run, called_s in list(self._called.values()):
+            if called_s <= until_s:
+                del self._called[run.claim]
+                self._advances.append((run, JobState.RUNNING.value, None))
+        locked: frozenset[Claim] = frozenset()
+        while said := _first_of_each([it for it in self._advances if it[0].claim not in locked]):
+            locked |= await advance_runs(self._session, self._holder, said)
+            self._advances = [it for it in self._advances if it not in said or it[0].claim in locked]
 
     async def write_ends(self) -> bool:
         """End what has ended, as far as its jobs are not locked: what is left is written by a later call.
@@ -106,5 +111,8 @@ def _one_of_each_job(ended: Sequence[EndedRun]) -> list[EndedRun]:
     return list(first.values())
 
 
-def _last_of_each(said: Sequence[_Advance]) -> list[_Advance]:
-    return list({run.claim: (run, state, reason) for run, state, reason in said}.values())
+def _first_of_each(said: Sequence[_Advance]) -> list[_Advance]:
+    first: dict[Claim, _Advance] = {}
+    for it in said:
+        first.setdefault(it[0].claim, it)
+    return list(first.values())

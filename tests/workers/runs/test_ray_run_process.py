@@ -85,6 +85,24 @@ async def test_a_run_ends_when_ray_sees_its_process_end_though_its_socket_stays_
         await running
 
 
+async def test_a_process_that_is_stuck_since_its_last_run_is_asked_for_no_other(
+    started: Started, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = RayRunProcess(Needs(), modules="app", directory="/app")
+    await process.ready()
+    await process.run(order("ends", request), lives_s=20)
+    stuck = asyncio.Event()
+    monkeypatch.setattr(RunActor, "ready", lambda _: stuck.wait())
+
+    waiting = asyncio.create_task(process.ready())
+    await process.look(lives_s=20)  # what is sent later is answered, and the first one not
+
+    assert not waiting.done()
+    stuck.set()
+    await waiting
+    assert started.ready.calls == 0
+
+
 async def test_a_process_that_has_ended_since_its_last_run_is_asked_for_no_other(
     started: Started, request: pytest.FixtureRequest
 ) -> None:

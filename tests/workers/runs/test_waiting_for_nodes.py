@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
-from tests.support.factories import HolderClient
+from tests.support.factories import HolderClient, query
 from tests.support.job_runs import declare, fire, job_of, outcomes
 from tests.support.jobs import job_spec
 from tests.support.runs import FakeRunProcess, RunProcesses, running_jobs
@@ -57,6 +58,41 @@ async def test_of_jobs_for_which_there_is_no_node_one_waits_and_leaves_the_place
     assert [needs.num_gpus for needs, _ in processes.started] == [8.0, None], "nobody asks Ray for what waits in vain"
     (reason,) = {it.last_reason for it in jobs if it.state == "SCHEDULED"}
     assert reason == "no node has 8 GPUs, and another run waits in its place for a node to come"
+
+
+async def test_when_a_node_has_come_for_the_one_that_waited_the_next_one_waits(dsn: str, shard: HolderClient) -> None:
+    first, second = (job_spec(f"train{n}", every_s=3_600.0, priority=n + 1, num_gpus=8.0) for n in range(2))
+    await declare(dsn, first)
+    await fire(shard)
+    processes = RunProcesses(gate=asyncio.Event())
+    async with running_jobs(dsn, processes, [first, second], TWO_PLACES, has_node=lambda _: False):
+        await eventually(lambda: len(processes.orders) == 1)
+        await declare(dsn, first, second)
+        await fire(shard)
+        await eventually(lambda: len(processes.started) == 2)
+
+
+async def test_a_process_that_ray_refused_keeps_no_later_run_from_waiting_for_a_node(
+    dsn: str, shard: HolderClient
+) -> None:
+    spec = job_spec(every_s=3_600.0, num_gpus=8.0)
+    await declare(dsn, spec)
+    await fire(shard)
+    asked: list[Needs] = []
+
+    def start(needs: Needs) -> FakeRunProcess:
+        asked.append(needs)
+        if len(asked) == 1:
+            raise ValueError("Ray is starting")
+        return FakeRunProcess()
+
+    async def is_put_back() -> bool:
+        return (await outcomes(dsn))["INTERRUPTED"] == 1
+
+    async with running_jobs(dsn, start, [spec], TWO_PLACES, has_node=lambda _: False):
+        await eventually(is_put_back)
+        await query(dsn, "update shardclock.deliveries set next_attempt_at = now()")
+        await eventually(lambda: len(asked) == 2)
 
 
 @pytest.mark.parametrize(

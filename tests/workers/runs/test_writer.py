@@ -54,8 +54,38 @@ async def test_that_a_run_was_called_is_not_written_over_that_it_is_to_end(
     writer.call(run)
     writer.terminate(run, "wrong city")
     await writer.write_advances()
+    await writer.write_advances()
 
     assert (await job_of(dsn)).state == "TERMINATING"
+
+
+async def test_of_a_run_that_is_to_end_at_once_it_is_told_first_that_it_was_called(
+    dsn: str, shard: HolderClient, worker: JobWorker
+) -> None:
+    run, writer = await begun(dsn, shard, worker)
+
+    writer.call(run)
+    writer.terminate(run, "wrong city")
+    writer.end(EndedRun(run, Ending(RunOutcome.CANCELED)))
+    await writer.write_ends()
+
+    (kept,) = await runs_of(dsn)
+    assert kept.running_at is not None
+    assert (await said_of(dsn))[-5:] == ["STARTING", "RUNNING", "TERMINATING", "DISCARDED", "SCHEDULED"]
+
+
+async def test_a_run_that_was_not_called_after_all_is_not_told_to_be(
+    dsn: str, shard: HolderClient, worker: JobWorker
+) -> None:
+    run, writer = await begun(dsn, shard, worker)
+
+    writer.call(run)
+    writer.uncall(run)
+    writer.end(EndedRun(run, Ending(RunOutcome.INTERRUPTED, delay_s=0.0)))
+    await writer.write_ends()
+
+    (kept,) = await runs_of(dsn)
+    assert kept.running_at is None
 
 
 async def test_the_end_of_a_run_that_was_over_at_once_tells_that_it_was_called(
