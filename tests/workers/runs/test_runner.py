@@ -21,7 +21,7 @@ from sql.jobs.runs import How, end_runs
 from tests.support.factories import BOUND_S, HolderClient, query, value
 from tests.support.job_runs import declare, fire, is_whole, job_of, outcomes, runs_of, said_of
 from tests.support.jobs import job_spec
-from tests.support.runs import RunProcesses, running_jobs
+from tests.support.runs import FakeRunProcess, RunProcesses, running_jobs
 from tests.support.waiting import eventually
 from workers.settings import WorkerSettings
 
@@ -338,3 +338,17 @@ async def test_a_run_whose_delivery_somebody_has_locked_goes_on_and_so_do_the_le
         await eventually(lambda: has_ended(dsn, 1, "other"))
 
     assert await outcomes(dsn, "locked") == await outcomes(dsn, "other") == {"SUCCEEDED": 1}
+
+
+async def test_a_run_whose_process_ended_before_the_call_is_not_told_to_be_called(
+    dsn: str, shard: HolderClient
+) -> None:
+    spec = job_spec(every_s=3_600.0, max_retries=0)
+    await declare(dsn, spec)
+    await fire(shard)
+
+    async with running_jobs(dsn, lambda _: FakeRunProcess(is_closed=True), [spec]):
+        await eventually(lambda: has_ended(dsn, 1))
+
+    (run,) = await runs_of(dsn)
+    assert (run.outcome, run.running_at) == ("CRASHED", None)
