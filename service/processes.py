@@ -183,6 +183,8 @@ async def why_not_told(
     state = whole.found.state
     if whole.found.ended_at is not None:
         return NotTold(state, f"instance {instance_key} has ended, it is {state}: {in_vain}")
+    if state == "STARTING" and not whole.found.incidents:
+        return NotTold(state, f"no engine has begun instance {instance_key} yet: {in_vain}")
     if state == "STARTING":
         redrive = f"redrive that (shardclock dead-letters redrive {instance_key}), or cancel the instance"
         return NotTold(state, f"the start of instance {instance_key} was given up: {redrive}")

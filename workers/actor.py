@@ -27,7 +27,7 @@ class WorkerActor:
                 start=partial(RayHandlerProcess, modules=app.modules, directory=app.directory, resource=resource),
                 jobs=app.jobs,
                 start_run=partial(RayRunProcess, modules=app.modules, directory=app.directory, resource=resource),
-                surroundings=Surroundings(has_node=has_node),
+                surroundings=Surroundings(has_node=partial(has_node, resource=resource)),
             )
         )
 

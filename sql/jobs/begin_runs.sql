@@ -85,7 +85,7 @@ judged as materialized (
             when o.overlap = 'replace'
                 and (o.age < o.waiting or (o.due_date, o.timer_key) < (o.run_due_date, o.run_timer_key))
                 then 'skipped: a later start replaced it'
-            when o.place > 100 then 'skipped: 100 starts were waiting'
+            when o.overlap <> 'replace' and o.place > 100 then 'skipped: 100 starts were waiting'
         end as why_not
     from of_job o
 ),

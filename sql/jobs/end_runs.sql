@@ -6,7 +6,7 @@
 --        :outcomes text[], :fails boolean[] (the attempt counts), :delays interval[] (until the next attempt; null: this
 --        start is over), :rests interval[] (until any run of the job may begin), :duration_ms integer[], :reasons text[],
 --        :tracebacks text[], :results jsonb[], :logs text[], :progress double precision[] and :messages text[] (nulls:
---        none), :called interval[] (how long ago its function was called, if advance_runs was not told; else null);
+--        none), :called interval[] (how long ago its function was called; null: it was not);
 --        :now timestamptz or null
 -- out:   one row for each run, in no order: timer_key bigint, claims integer, how text: ENDED; LOCKED: somebody has
 --        locked its job or delivery, send it again; or LOST: the run was ended by somebody else, and nothing was changed
@@ -94,8 +94,8 @@ decided as materialized (
             or not u.is_enabled
             -- However it ended: whoever cancelled a run does not want its start.
             or u.is_cancelled
-            -- No attempt is later than the next start, which then is the next attempt. What somebody else has asked for,
-            -- perhaps with a configuration of its own, and did not fail, is made however late.
+            -- No attempt is later than the next start, which then is the next attempt. But what somebody has asked for,
+            -- perhaps with a configuration of its own, and did not fail, becomes due again: overlap decides then.
             or (t.is_planned and t.due_date <= u.last_finish + u.delay and (u.fails or u.is_own)) is true
             -- The same where this end would give the next start. What did not fail is made again, however late.
             or (u.fails and u.every_s * interval '1 second' <= u.delay) is true

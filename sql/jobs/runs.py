@@ -87,7 +87,7 @@ class How(StrEnum):
 class EndedRun(NamedTuple):
     """One run that ended, how, and what it has said last: its lines, and how far it was (None: nothing).
 
-    `called_s` is how long ago its function was called, if that has not been written yet.
+    `called_s` is how long ago its function was called, if it was.
     """
 
     run: BegunRun

@@ -3,9 +3,11 @@
 -- in:    :most bigint: each count stops here, :now timestamptz or null
 -- out:   engines_wanted integer (0: no process was ever deployed), engines_alive bigint, signals_waiting bigint (due, and
 --        taken by no engine yet; one that was put off has been due since its due_date), oldest_signal_s double precision
---        (how long the oldest of them has been due; 0 if there is none), incidents bigint (open)
+--        (how long the oldest of them has been due; 0 if there is none), incidents bigint (open; a start that was given up
+--        is one)
 -- locks: nothing
--- index: deliveries_of_processes and deliveries_put_off, each in its order, :most rows at most; incidents, as many
+-- index: deliveries_of_processes and deliveries_put_off, each in its order, :most rows at most; incidents and
+--        dead_letters_of_starts, as many of each
 with at as materialized (
     select coalesce(:now::timestamptz, now()) as now
 ),
@@ -44,7 +46,19 @@ select
     ) as engines_alive,
     least((select count(*) from waiting), :most) as signals_waiting,
     greatest(extract(epoch from at.now - (select min(w.since) from waiting w)), 0)::double precision as oldest_signal_s,
-    (select count(*) from (select from shardclock.incidents limit :most) n) as incidents
+    least(
+        (select count(*) from (select from shardclock.incidents limit :most) n)
+            + (
+                select count(*)
+                from (
+                    select
+                    from shardclock.dead_letters l
+                    where (l.target = 'process:instance' and l.process_instance_key is null) is true
+                    limit :most
+                ) l
+            ),
+        :most
+    ) as incidents
 from at
 cross join shardclock.scale s
 where s.role = 'engine'

@@ -29,11 +29,11 @@ cross join lateral (
     where r.instance_key = b.instance_key
     union all
     -- What comes first is taken, and nothing else is looked at.
-    select w.timer_key, w.tenant_id, (w.payload ->> 'definition')::bigint, 'STARTING', w.created_at, null, null, 0
+    select w.timer_key, w.tenant_id, (w.payload ->> 'definition')::bigint, 'STARTING', w.fired_at, null, null, 0
     from shardclock.deliveries w
     where w.timer_key = b.instance_key and (w.target = 'process:instance') is true and w.process_instance_key is null
     union all
-    select w.timer_key, w.tenant_id, (w.payload ->> 'definition')::bigint, 'STARTING', w.created_at, null, null, 1
+    select w.timer_key, w.tenant_id, (w.payload ->> 'definition')::bigint, 'STARTING', w.fired_at, null, null, 1
     from shardclock.dead_letters w
     where w.timer_key = b.instance_key and (w.target = 'process:instance') is true and w.process_instance_key is null
     limit 1

@@ -5,19 +5,31 @@
 -- out:   instance_key bigint, tenant_id text, process_id text, version integer, state text, started_at timestamptz,
 --        ended_at timestamptz, parent_key bigint, incidents bigint, business_key text or null: as of find_instances
 -- locks: nothing
--- index: instances_by_outcome, backwards; definitions_pkey, incidents_pkey and business_keys_pkey, one probe for each
+-- index: the tenants of definitions_by_process, and for each instances_by_outcome, backwards: no more than the page, if
+--        :process_id leaves none out; definitions_pkey, incidents_pkey and business_keys_pkey, one probe for each
 select
-    i.instance_key, i.tenant_id, i.process_id,
+    i.instance_key, t.tenant_id, i.process_id,
     (select d.version from shardclock.definitions d where d.definition_key = i.definition_key) as version,
     i.outcome as state, i.started_at, i.ended_at, i.parent_key,
     (select count(*) from shardclock.incidents n where n.instance_key = i.instance_key) as incidents,
     (select b.business_key from shardclock.business_keys b where b.instance_key = i.instance_key) as business_key
-from shardclock.instances i
--- The first condition is the index's own: so it serves a plan that was made for both states.
-where coalesce(i.outcome, 'COMPLETED') <> 'COMPLETED'
-    and i.outcome = :state::text
-    and (:tenant_id::text is null or i.tenant_id = :tenant_id)
-    and (:process_id::text is null or i.process_id = :process_id)
-    and i.instance_key + 0 < coalesce(:before::bigint, 9223372036854775807)
-order by i.instance_key + 0 desc
-limit :page_size::integer
+from (
+    -- The index has them in order for each tenant.
+    select distinct d.tenant_id
+    from shardclock.definitions d
+    where :tenant_id::text is null or d.tenant_id = :tenant_id
+) t
+cross join lateral (
+    select i.instance_key, i.process_id, i.definition_key, i.outcome, i.started_at, i.ended_at, i.parent_key
+    from shardclock.instances i
+    -- The first condition is the index's own: so it serves a plan that was made for both states.
+    where coalesce(i.outcome, 'COMPLETED') <> 'COMPLETED'
+        and i.outcome = :state::text
+        and i.tenant_id = coalesce(:tenant_id, t.tenant_id)
+        and (:process_id::text is null or i.process_id = :process_id)
+        and i.instance_key + 0 < coalesce(:before::bigint, 9223372036854775807)
+    order by i.instance_key + 0 desc
+    limit :page_size::integer
+) i
+order by i.instance_key desc
+limit :page_size

@@ -10,7 +10,7 @@
 --        backwards: no more than the page, if :process_id leaves none out; definitions_pkey and business_keys_pkey, one
 --        probe for each
 select
-    s.instance_key, t.tenant_id, s.process_id, s.version, 'STARTING' as state, s.created_at as started_at,
+    s.instance_key, t.tenant_id, s.process_id, s.version, 'STARTING' as state, s.fired_at as started_at,
     null::timestamptz as ended_at, null::bigint as parent_key, s.incidents,
     (select b.business_key from shardclock.business_keys b where b.instance_key = s.instance_key) as business_key
 from (
@@ -21,7 +21,7 @@ from (
 ) t
 cross join lateral (
     (
-        select w.timer_key as instance_key, d.process_id, d.version, w.created_at, 0::bigint as incidents
+        select w.timer_key as instance_key, d.process_id, d.version, w.fired_at, 0::bigint as incidents
         from shardclock.deliveries w
         cross join lateral (
             select d.process_id, d.version
@@ -40,7 +40,7 @@ cross join lateral (
     )
     union all
     (
-        select w.timer_key, d.process_id, d.version, w.created_at, 1
+        select w.timer_key, d.process_id, d.version, w.fired_at, 1
         from shardclock.dead_letters w
         cross join lateral (
             select d.process_id, d.version

@@ -34,14 +34,14 @@ from (
         limit :page_size::integer
     )
     union all
-    select w.timer_key, t.tenant_id, w.process_id, w.version, 'STARTING', w.created_at, null, null, 1
+    select w.timer_key, t.tenant_id, w.process_id, w.version, 'STARTING', w.fired_at, null, null, 1
     from (
         select distinct d.tenant_id
         from shardclock.definitions d
         where :tenant_id is null or d.tenant_id = :tenant_id
     ) t
     cross join lateral (
-        select l.timer_key, d.process_id, d.version, l.created_at
+        select l.timer_key, d.process_id, d.version, l.fired_at
         from shardclock.dead_letters l
         cross join lateral (
             select d.process_id, d.version

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from service.processes import deploy
+from sql.metrics.processes import measure_processes
 from sql.session import Session
 from tests.support.bpmn import model
 from tests.support.cli_asserts import BAD_INPUT, DONE, NOT_DONE
@@ -58,6 +59,14 @@ def sent(shell: Shell) -> list[int]:
     return [row["key"] for row in rows]
 
 
+def measured(shell: Shell) -> int:
+    async def ask() -> int:
+        async with Session(shell.dsn, application="test") as session:
+            return (await measure_processes(session)).incidents
+
+    return asyncio.run(ask())
+
+
 def test_incidents_are_listed_the_newest_first(stopped: Shell) -> None:
     listed = stopped("processes", "incidents", "--json").json
     assert [one["instance_key"] for one in listed] == [104, 103, 102, 101]
@@ -78,6 +87,17 @@ def test_a_start_that_was_given_up_is_listed_and_not_resolved(stopped: Shell) ->
     assert [one["instance_key"] for one in listed] == [105, 104, 103, 102, 101]
     (starting,) = stopped("processes", "instances", "--state", "starting", "--json").json
     assert (starting["instance_key"], starting["state"], starting["incidents"]) == (105, "STARTING", 1)
+
+    assert measured(stopped) == 5, "they are counted as they are listed"
+
+
+def test_a_start_that_waits_for_an_engine_has_no_incident_to_resolve(stopped: Shell) -> None:
+    key = stopped("processes", "start", "p", "--json").json["instance_key"]
+
+    refused = stopped("processes", "resolve", key, 1)
+
+    assert refused.code == NOT_DONE
+    assert f"no engine has begun instance {key} yet" in refused.err
 
 
 def test_many_are_resolved_and_first_only_counted(stopped: Shell) -> None:

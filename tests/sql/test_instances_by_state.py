@@ -14,26 +14,29 @@ from tests.support.sql_client import session as as_role
 
 PAGE = 10
 MANY = 3_000
-OF_A_STATE = 40
+OF_A_STATE = 400
 # The oldest ended badly, every second one of them of another tenant; newer ones run, or are completed.
 FILL = """
     with definition as (
         insert into shardclock.definitions (
             definition_key, tenant_id, process_id, version, name, resource, digest, model, starts
         )
-        values (1, 'default', 'p', 1, 'p', 'p.bpmn', sha256(''), '', '[]')
+        values
+            (1, 'default', 'p', 1, 'p', 'p.bpmn', sha256(''), '', '[]'),
+            (2, 'other', 'p', 1, 'p', 'p.bpmn', sha256(''), '', '[]')
     )
     insert into shardclock.instances (
         instance_key, definition_key, version, ended_at, tenant_id, process_id, outcome, state
     )
     select
-        n, 1, 1, case when o.outcome is not null then now() end, case when n % 2 = 0 then 'default' else 'other' end,
+        n, case when n % 2 = 0 then 1 else 2 end, 1, case when o.outcome is not null then now() end,
+        case when n % 2 = 0 then 'default' else 'other' end,
         'p', o.outcome, case when o.outcome is null then '{}' end
     from generate_series(1, $1::integer) n
     cross join lateral (
         select case
-            when n <= 40 then 'CANCELED'
-            when n <= 80 then 'ERROR'
+            when n <= 400 then 'CANCELED'
+            when n <= 800 then 'ERROR'
             when n % 3 > 0 then 'COMPLETED'
         end as outcome
     ) o
@@ -71,7 +74,7 @@ async def test_a_page_of_those_that_ended_badly_reads_no_more_than_it_shows(
 
     # Who has never counted the rows may take those of a state for few, and sort them all.
     is_known = tables == "analyzed" or plans == QUEUE_PLANS
-    for before, tenant_id, most in ((None, None, PAGE), (61, None, PAGE), (None, "other", 2 * PAGE)):
+    for before, tenant_id, most in ((None, None, 2 * PAGE), (610, None, 2 * PAGE), (None, "other", PAGE)):
         asked = arguments_of(find.name, state=state, before=before, tenant_id=tenant_id, page_size=PAGE)
         reading = await find.explain(*asked, touched=True, table="instances")
         assert reading.rows <= (most if is_known else OF_A_STATE), (before, tenant_id)
@@ -86,10 +89,10 @@ async def test_those_of_a_state_come_page_by_page_and_other_filters_hold(dsn: st
         after = await find_instances(session, state="ERROR", before=failed[9].instance_key, page_size=5)
         others = await find_instances(session, state="CANCELED", tenant_id="other", page_size=3)
         none = await find_instances(session, state="CANCELED", process_id="q")
-    assert [it.instance_key for it in failed] == list(range(80, 40, -1))
+    assert [it.instance_key for it in failed] == list(range(800, 400, -1))
     assert {(it.state, it.version, it.ended_at is None) for it in failed} == {("ERROR", 1, False)}
     assert after == failed[10:15]
-    assert [it.instance_key for it in others] == [39, 37, 35]
+    assert [it.instance_key for it in others] == [399, 397, 395]
     assert none == []
 
 
@@ -151,7 +154,7 @@ async def test_a_start_that_somebody_has_sent_by_hand_hides_no_other(dsn: str) -
 
 
 async def test_a_step_of_an_instance_that_runs_writes_no_index(each_dsn: str) -> None:
-    await query(each_dsn, FILL, 90)
+    await query(each_dsn, FILL, 830)
     connection = await asyncpg.connect(each_dsn)
     async with connection.transaction():
         await connection.execute(

@@ -119,6 +119,18 @@ async def test_of_starts_that_replace_each_other_the_last_one_begins_though_it_w
     assert ([run.job for run in whole.runs], whole.dropped) == (["refresh"], 1)
 
 
+async def test_of_more_starts_that_replace_each_other_than_may_wait_the_last_one_begins(
+    dsn: str, shard: HolderClient, worker: JobWorker
+) -> None:
+    await declare(dsn, job_spec(every_s=60.0, overlap="replace"))
+    await query(dsn, "select shardclock.run_job('refresh', to_jsonb(n)) from generate_series(1, 102) n")
+    await fire(shard)
+
+    begun = await worker.begin()
+
+    assert ([run.config for run in begun.runs], begun.dropped) == (["102"], 102)
+
+
 async def test_a_start_that_was_asked_for_and_put_back_is_made_though_another_one_is_due_before(
     dsn: str, shard: HolderClient, worker: JobWorker
 ) -> None:

@@ -4,6 +4,8 @@ A look costs more the more starts are due, whether they can begin or not. So one
 and while many wait for few places a look reads only the first of them.
 """
 
+from itertools import product
+
 from sql.jobs.runs import DUE_MAX, Begun
 from workers.runs.gate import HintGate
 
@@ -26,10 +28,10 @@ class LookPlanner:
         self._is_asked = False
         self._is_queued = False
         self._short = False, False
-        self._has_places = False
+        self._given = False, False
         self._looked_at_s = self._poll_at_s = float("-inf")
-        # Of looks with and without a place to give: those without must not use up the next one that could give it.
-        self._whole_at_s = {True: float("-inf"), False: float("-inf")}
+        # By the kinds of which there is a place to give: looks without one must not use up the next that could give it.
+        self._whole_at_s = {given: float("-inf") for given in product((False, True), repeat=2)}
 
     def hint(self, now_s: float) -> float | None:
         """Take a hint that a start is due; return when to ask for its look, or None if an earlier hint's is to come."""
@@ -51,20 +53,25 @@ class LookPlanner:
                 at_s = min(at_s, now_s if 2 * places >= self._places else self._looked_at_s + SHORT_S)
         return max(0.0, at_s - now_s)
 
-    def begin(self, now_s: float, *, free: int) -> int:
-        """Begin a look, for which `free` places are there, and return how many due starts it reads."""
-        self._is_asked, self._has_places = False, free > 0
-        return DUE_MAX if now_s >= self._whole_at_s[self._has_places] else PART
+    def begin(self, now_s: float, *, free: tuple[int, int]) -> int:
+        """Begin a look, for which so many places of either kind are there, and return how many due starts it reads."""
+        plain, reserving = free
+        self._is_asked, self._given = False, (plain > 0, reserving > 0)
+        return DUE_MAX if now_s >= self._whole_at_s[self._given] else PART
 
     def learn(self, now_s: float, begun: Begun, *, read: int, free: int) -> None:
-        """Learn what a look has found that read so many; `free` places are left."""
+        """Learn what a look has found that read so many; `free` places are left for runs that reserve nothing."""
         found = bool(begun.runs or begun.dropped or begun.replaced)
-        self._gate.learn(found=found, now_s=now_s)
         self._short, self._is_queued = (begun.short, begun.short_reserving), begun.queued
         self._looked_at_s, self._poll_at_s = now_s, now_s + self._poll_s
+        if read < DUE_MAX and begun.saturated and free:
+            # What could begin may stand behind what can't: a whole look follows, and tells whether it was in vain.
+            self._whole_at_s[self._given] = self._poll_at_s = now_s
+            return
+        self._gate.learn(found=found, now_s=now_s)
         if read == DUE_MAX:
-            self._whole_at_s[self._has_places] = now_s + WHOLE_S
-        elif begun.saturated and free:
-            self._whole_at_s[True] = now_s  # what could begin may stand behind what can't
-        if begun.saturated and free and (found or read < DUE_MAX):
-            self._poll_at_s = now_s
+            for given in self._whole_at_s:
+                if all(less <= more for less, more in zip(given, self._given, strict=True)):
+                    self._whole_at_s[given] = now_s + WHOLE_S
+            if begun.saturated and free and found:
+                self._poll_at_s = now_s

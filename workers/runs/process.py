@@ -124,8 +124,11 @@ class RayRunProcess(UserProcess):
             await self.gone()
 
 
-def has_node(needs: Needs) -> bool:
-    """Say whether a node of the Ray cluster has what a run needs, be it in use now."""
+def has_node(needs: Needs, *, resource: str | None = None) -> bool:
+    """Say whether a node of the Ray cluster, that offers the resource, has what a run needs, be it in use now."""
     import ray
 
-    return not needs.are_special or any(needs.fit(it["Resources"]) for it in ray.nodes() if it["Alive"])  # type: ignore[no-untyped-call]
+    if not needs.are_special:
+        return True
+    nodes = (it["Resources"] for it in ray.nodes() if it["Alive"])  # type: ignore[no-untyped-call]
+    return any(needs.fit(it) for it in nodes if resource is None or it.get(resource))

@@ -22,7 +22,7 @@ from workers.runs.look_planner import LookPlanner
 from workers.runs.needs import Needs
 from workers.runs.places import Places
 from workers.runs.process import RunProcess
-from workers.runs.writer import RunWriter
+from workers.runs.writer import CALLED_S, RunWriter
 from workers.surroundings import Surroundings
 
 WATCH_S = 0.25  # between two looks at what runs: who disables a job is heard this soon
@@ -188,13 +188,16 @@ class JobRunner:
         for job, repair in repairs.items():
             self._log.warning("job repaired", job=job, repair=repair)
 
+    @property
+    def _free(self) -> tuple[int, int]:
+        return self._places.free, self._places.free_reserving
+
     def _wait_s(self, *, has_ended: bool = False) -> float:
-        free = self._places.free, self._places.free_reserving
-        return self._planner.wait_s(time.monotonic(), free=free, has_ended=has_ended)
+        return self._planner.wait_s(time.monotonic(), free=self._free, has_ended=has_ended)
 
     async def _begin(self) -> bool:
         sent_s, before = time.monotonic(), len(self._writer)
-        read = self._planner.begin(sent_s, free=self._places.free)
+        read = self._planner.begin(sent_s, free=self._free)
         begun = await begin_runs(
             self._runs,
             self._holder,
@@ -281,6 +284,11 @@ class JobRunner:
     def _call(self, live: LiveRun) -> None:
         self._without_node.discard(live.run.claim)
         self._writer.call(live.run)
+        asyncio.get_running_loop().call_later(CALLED_S, self._show, live.run)
+
+    def _show(self, run: BegunRun) -> None:
+        if self._writer.is_to_show(run):
+            self.soon.set()
 
     def _terminate(self, live: LiveRun, reason: str) -> None:
         self._writer.terminate(live.run, reason)

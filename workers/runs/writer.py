@@ -27,7 +27,8 @@ class RunWriter:
         self._holder = holder
         self._hand = hand
         self._advances: list[_Advance] = []
-        self._called: dict[Claim, tuple[BegunRun, float]] = {}  # and when, by the monotonic clock; not written yet
+        self._called: dict[Claim, float] = {}  # when, by the monotonic clock
+        self._unshown: dict[Claim, BegunRun] = {}  # as RUNNING, of those that were called
         self._ends: list[EndedRun] = []
 
     def __len__(self) -> int:
@@ -36,15 +37,19 @@ class RunWriter:
 
     def call(self, run: BegunRun) -> None:
         """Say that a run's function is called now."""
-        self._called[run.claim] = run, time.monotonic()
+        self._called[run.claim], self._unshown[run.claim] = time.monotonic(), run
+
+    def is_to_show(self, run: BegunRun) -> bool:
+        """Say whether nobody has been told yet that a run was called, nor how it ended."""
+        return run.claim in self._unshown
 
     def uncall(self, run: BegunRun) -> None:
         """Say that a run's function was not called after all."""
-        self._called.pop(run.claim, None)
+        self._forget_called(run.claim)
 
     def terminate(self, run: BegunRun, reason: str) -> None:
         """Say that a run is to end now."""
-        if self._called.pop(run.claim, None) is not None:
+        if self._unshown.pop(run.claim, None) is not None:
             self._advances.append((run, JobState.RUNNING.value, None))
         self._advances.append((run, JobState.TERMINATING.value, reason))
 
@@ -58,9 +63,9 @@ class RunWriter:
         errors:  StoreUnavailable  the outcome is unknown: call again
         """
         until_s = time.monotonic() - CALLED_S
-        for run, called_s in list(self._called.values()):
-            if called_s <= until_s:
-                del self._called[run.claim]
+        for run in list(self._unshown.values()):
+            if self._called[run.claim] <= until_s:
+                del self._unshown[run.claim]
                 self._advances.append((run, JobState.RUNNING.value, None))
         locked: frozenset[Claim] = frozenset()
         while said := _first_of_each([it for it in self._advances if it[0].claim not in locked]):
@@ -92,16 +97,20 @@ class RunWriter:
         return written
 
     def _told(self, ended: EndedRun, now_s: float) -> EndedRun:
-        called = self._called.get(ended.run.claim)
-        return ended if called is None else ended._replace(called_s=now_s - called[1])
+        called_s = self._called.get(ended.run.claim)
+        return ended if called_s is None else ended._replace(called_s=now_s - called_s)
 
     def _forget(self, taken: Sequence[BegunRun]) -> None:
         claims = {run.claim for run in taken}
         self._ends = [it for it in self._ends if it.run.claim not in claims]
         self._advances = [it for it in self._advances if it[0].claim not in claims]
         for claim in claims:
-            self._called.pop(claim, None)
+            self._forget_called(claim)
         self._hand.drop(taken)
+
+    def _forget_called(self, claim: Claim) -> None:
+        self._called.pop(claim, None)
+        self._unshown.pop(claim, None)
 
 
 def _one_of_each_job(ended: Sequence[EndedRun]) -> list[EndedRun]:

@@ -22,7 +22,7 @@ def begun(runs: int = 0, **facts: Any) -> Begun:
 def planner(seen: Begun, *, free: int = 4) -> LookPlanner:
     """Make a planner whose first look, of all, was at 0."""
     it = LookPlanner(POLL_S, 4)
-    it.learn(0.0, seen, read=it.begin(0.0, free=4), free=free)
+    it.learn(0.0, seen, read=it.begin(0.0, free=ALL_FREE), free=free)
     return it
 
 
@@ -30,7 +30,7 @@ def test_the_first_look_is_at_once_and_reads_all() -> None:
     it = LookPlanner(POLL_S, 4)
 
     assert it.wait_s(7.0, free=ALL_FREE) == 0.0
-    assert it.begin(7.0, free=4) == DUE_MAX
+    assert it.begin(7.0, free=ALL_FREE) == DUE_MAX
 
 
 def test_without_a_reason_the_next_look_is_a_poll_and_reads_a_part() -> None:
@@ -38,7 +38,7 @@ def test_without_a_reason_the_next_look_is_a_poll_and_reads_a_part() -> None:
 
     assert it.wait_s(0.02, free=ALL_FREE, has_ended=True) == POLL_S - 0.02
     assert it.wait_s(POLL_S, free=ALL_FREE) == 0.0
-    assert [it.begin(POLL_S, free=4), it.begin(WHOLE_S, free=4)] == [PART, DUE_MAX]
+    assert [it.begin(POLL_S, free=ALL_FREE), it.begin(WHOLE_S, free=ALL_FREE)] == [PART, DUE_MAX]
 
 
 def test_what_was_asked_for_is_looked_for_at_once_and_once() -> None:
@@ -46,11 +46,11 @@ def test_what_was_asked_for_is_looked_for_at_once_and_once() -> None:
     it.ask()
     assert it.wait_s(0.125, free=ALL_FREE) == 0.0
 
-    read = it.begin(0.125, free=4)
+    read = it.begin(0.125, free=ALL_FREE)
     it.learn(0.25, begun(), read=read, free=4)
     assert it.wait_s(0.25, free=ALL_FREE) == POLL_S
 
-    it.begin(0.375, free=4)
+    it.begin(0.375, free=ALL_FREE)
     it.ask()  # during the look, which may have been too early for it
     it.learn(0.5, begun(), read=read, free=4)
     assert it.wait_s(0.5, free=ALL_FREE) == 0.0
@@ -83,10 +83,10 @@ def test_a_start_that_waits_for_its_job_s_run_is_looked_for_when_a_run_has_ended
 
 def test_a_part_that_leaves_places_free_is_followed_by_a_look_at_all() -> None:
     it = planner(begun())
-    it.learn(0.5, begun(saturated=True), read=it.begin(0.4, free=4), free=1)
+    it.learn(0.5, begun(saturated=True), read=it.begin(0.4, free=ALL_FREE), free=1)
 
     assert it.wait_s(0.5, free=(1, 4)) == 0.0
-    assert it.begin(0.5, free=4) == DUE_MAX
+    assert it.begin(0.5, free=ALL_FREE) == DUE_MAX
 
     it.learn(0.625, begun(saturated=True), read=DUE_MAX, free=1)
     assert it.wait_s(0.625, free=(1, 4)) == POLL_S, "there is nothing that could begin"
@@ -94,17 +94,43 @@ def test_a_part_that_leaves_places_free_is_followed_by_a_look_at_all() -> None:
 
 def test_a_part_that_fills_the_places_is_enough() -> None:
     it = planner(begun())
-    it.learn(0.5, begun(4, saturated=True, short=True), read=it.begin(0.4, free=4), free=0)
+    it.learn(0.5, begun(4, saturated=True, short=True), read=it.begin(0.4, free=ALL_FREE), free=0)
 
     assert it.wait_s(0.5, free=NONE_FREE) == POLL_S
-    assert it.begin(0.6, free=4) == PART
+    assert it.begin(0.6, free=ALL_FREE) == PART
 
 
 def test_looks_without_a_place_do_not_use_up_the_one_that_finds_an_urgent_start() -> None:
     it = planner(begun(4, saturated=True, short=True), free=0)
     for now_s in (0.5, 1.0, 1.5):
-        read = it.begin(now_s, free=0)
+        read = it.begin(now_s, free=NONE_FREE)
         it.learn(now_s, begun(saturated=True, short=True), read=read, free=0)
 
-    assert it.begin(1.625, free=0) == PART
-    assert it.begin(1.625, free=1) == DUE_MAX
+    assert it.begin(1.625, free=NONE_FREE) == PART
+    assert it.begin(1.625, free=(1, 4)) == DUE_MAX
+
+
+def test_looks_for_plain_starts_do_not_use_up_the_one_that_finds_an_urgent_start_that_reserves_something() -> None:
+    it = planner(begun())
+    read = it.begin(WHOLE_S, free=(4, 0))
+    it.learn(WHOLE_S, begun(saturated=True, short_reserving=True), read=read, free=4)
+    assert read == DUE_MAX
+
+    assert it.begin(WHOLE_S + POLL_S, free=(4, 0)) == PART
+    assert it.begin(WHOLE_S + POLL_S, free=(4, 1)) == DUE_MAX
+
+
+def test_hints_lead_to_as_few_looks_as_polls_if_more_wait_than_a_look_reads() -> None:
+    it, looks = planner(begun()), 0
+    ask_at_s = None
+    for now_s in (number / 128 for number in range(128)):
+        if (wait_s := it.hint(now_s)) is not None:
+            ask_at_s = now_s + wait_s
+        if ask_at_s is not None and now_s >= ask_at_s:
+            ask_at_s = None
+            it.ask()
+        while not it.wait_s(now_s, free=ALL_FREE):
+            looks += 1
+            it.learn(now_s, begun(saturated=True), read=it.begin(now_s, free=ALL_FREE), free=4)
+
+    assert looks <= 2 * (1 / POLL_S + 6)

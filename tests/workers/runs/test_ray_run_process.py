@@ -16,7 +16,7 @@ from workers import importing
 from workers.runs import actor
 from workers.runs.actor import RunActor
 from workers.runs.needs import Needs
-from workers.runs.process import RayRunProcess
+from workers.runs.process import RayRunProcess, has_node
 from workers.user_process import NotCalled, ProcessDied
 
 APP = """
@@ -124,3 +124,26 @@ async def test_a_process_that_has_ended_since_its_last_run_is_asked_for_no_other
 
 async def _raise() -> None:
     raise ray.exceptions.RayActorError
+
+
+@pytest.mark.parametrize(
+    ("needs", "resource", "found"),
+    [
+        (Needs(), "workers", True),
+        (Needs(num_gpus=1.0), None, True),
+        (Needs(num_gpus=1.0), "workers", False),
+        (Needs(num_cpus=1.0), "workers", True),
+        (Needs(num_gpus=2.0), None, False),
+    ],
+)
+def test_a_node_is_one_on_which_the_worker_s_runs_may_be(
+    monkeypatch: pytest.MonkeyPatch, needs: Needs, resource: str | None, found: bool
+) -> None:
+    nodes = [
+        {"Alive": True, "Resources": {"CPU": 2.0, "GPU": 1.0}},
+        {"Alive": True, "Resources": {"CPU": 2.0, "workers": 1.0}},
+        {"Alive": False, "Resources": {"CPU": 2.0, "GPU": 8.0, "workers": 1.0}},
+    ]
+    monkeypatch.setattr(ray, "nodes", lambda: nodes)
+
+    assert has_node(needs, resource=resource) is found

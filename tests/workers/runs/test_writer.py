@@ -10,7 +10,7 @@ import workers.runs.writer
 from jobs.ending import Ending
 from jobs.states import RunOutcome
 from sql.jobs.runs import BegunRun, EndedRun
-from tests.support.factories import HolderClient
+from tests.support.factories import HolderClient, query
 from tests.support.job_runs import JobWorker, declare, fire, job_of, runs_of, said_of
 from tests.support.jobs import job_spec
 from workers.hand import Hand
@@ -101,3 +101,18 @@ async def test_the_end_of_a_run_that_was_over_at_once_tells_that_it_was_called(
     assert kept.running_at is not None
     assert (await said_of(dsn))[-3:] == ["RUNNING", "DELIVERED", "SCHEDULED"]
     assert not await writer.write_ends()
+
+
+async def test_a_run_that_a_client_cancelled_at_once_is_told_by_its_end_to_have_been_called(
+    dsn: str, shard: HolderClient, worker: JobWorker
+) -> None:
+    run, writer = await begun(dsn, shard, worker)
+
+    writer.call(run)
+    await query(dsn, "select shardclock.cancel_job('refresh', 'wrong city')")
+    writer.terminate(run, "wrong city")
+    writer.end(EndedRun(run, Ending(RunOutcome.CANCELED)))
+    await writer.write_ends()
+
+    (kept,) = await runs_of(dsn)
+    assert kept.running_at is not None
