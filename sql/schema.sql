@@ -865,7 +865,7 @@ CREATE INDEX idempotent_requests_by_age ON ONLY shardclock.idempotent_requests U
 
 CREATE INDEX instances_by_end ON shardclock.instances USING btree (ended_at) WHERE (ended_at IS NOT NULL);
 
-CREATE INDEX instances_by_outcome ON shardclock.instances USING btree (outcome, ((instance_key + 0))) WHERE (COALESCE(outcome, 'COMPLETED'::text) <> 'COMPLETED'::text);
+CREATE INDEX instances_by_outcome ON shardclock.instances USING btree (tenant_id, outcome, ((instance_key + 0))) WHERE (COALESCE(outcome, 'COMPLETED'::text) <> 'COMPLETED'::text);
 
 CREATE INDEX instances_by_parent ON shardclock.instances USING btree (parent_key, parent_token) WHERE (parent_key IS NOT NULL);
 
