@@ -264,7 +264,7 @@ class JobRunner:
         ended = await live.make()
         self._forget(live.run.claim)
         self._places.give_back(needs, live.process, is_well=live.is_well and not live.is_lost)
-        if not live.is_called:
+        if live.is_lost or not live.is_called:
             self._writer.uncall(live.run)
         if live.is_lost:
             return

@@ -44,7 +44,7 @@ class RunWriter:
         return run.claim in self._unshown
 
     def uncall(self, run: BegunRun) -> None:
-        """Say that a run's function was not called after all."""
+        """Forget that a run's function was called: it was not, or the run is somebody else's."""
         self._forget_called(run.claim)
 
     def terminate(self, run: BegunRun, reason: str) -> None:

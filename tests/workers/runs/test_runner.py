@@ -197,6 +197,21 @@ async def test_a_worker_that_was_declared_dead_kills_its_run_and_the_next_counts
     assert next_ones.orders == []
 
 
+async def test_nothing_is_remembered_of_a_run_that_another_worker_has_ended(dsn: str, shard: HolderClient) -> None:
+    processes = RunProcesses(gate=asyncio.Event())
+    spec = job_spec(every_s=60.0)
+    await declare(dsn, spec)
+    await fire(shard)
+    async with running_jobs(dsn, processes, [spec]) as worker:
+        await eventually(lambda: is_in(dsn, "RUNNING"))
+        await query(dsn, "update shardclock.jobs set run_claims = run_claims + 1")
+
+        await eventually(lambda: processes.started[0][1].killed)
+        await eventually(lambda: not worker._runner._live)
+
+        assert not worker._runner._writer._called
+
+
 async def test_what_a_run_says_is_seen_while_it_runs(dsn: str, shard: HolderClient) -> None:
     processes = RunProcesses(gate=asyncio.Event())
     spec = job_spec(every_s=60.0)
