@@ -932,7 +932,7 @@ ALTER TABLE ONLY shardclock.holders
 -- out_of_range(timestamp with time zone, text)  0001_timers.sql
 -- broken_rule(shardclock.timers)  0001_timers.sql
 -- cancel_delivery(bigint, text)  0018_processes.sql
--- cancel_instance(bigint, text)  0037_instances_of_clients.sql
+-- cancel_instance(bigint, text)  0041_states_in_order.sql
 -- cancel_job(text, text)  0024_cancelled_for_good.sql
 -- cancel_process_instance(bigint, text)  0037_instances_of_clients.sql
 -- cancel_start(bigint)  0040_starts_of_tenants.sql

@@ -113,7 +113,7 @@ def check_url(text: str, rules: EndpointRules) -> URL:
     try:
         url = URL(text)
         host, port = url.raw_host or "", url.port or 0
-    except ValueError:
+    except (ValueError, IndexError):  # the latter is yarl's for "https://[]@"
         raise InvalidEndpoint(f"{shown} it is no URL; write it like https://example.com/webhooks") from None
     for is_broken, rule in (
         (

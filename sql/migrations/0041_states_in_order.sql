@@ -37,3 +37,46 @@ comment on function shardclock.forget_business_keys is 'Internal: Forgets the bu
 create trigger instances_forget_business_keys after delete on shardclock.instances
 referencing old table as gone
 for each statement execute function shardclock.forget_business_keys();
+
+-- Of two who cancel an instance whose start was given up, the second may look for the instance before the first one has
+-- written it, and for the dead letter after that is gone: so it looks twice before it says that there is none.
+create or replace function shardclock.cancel_instance(instance_key bigint, tenant_id text default null)
+returns text
+language plpgsql
+set enable_seqscan = off
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    ended_as text;
+    is_sought_again boolean := false;
+begin
+    loop
+        if shardclock.signal_instance(instance_key, tenant_id, '{"kind": "cancel"}') = 'SENT' then
+            return 'SENT';
+        end if;
+        select i.outcome into ended_as
+        from shardclock.instances i
+        where i.instance_key = cancel_instance.instance_key
+            and (cancel_instance.tenant_id is null or i.tenant_id = cancel_instance.tenant_id);
+        if found then
+            return ended_as;
+        end if;
+        perform
+        from shardclock.dead_letters d
+        where d.timer_key = cancel_instance.instance_key
+            and (d.target = 'process:instance') is true
+            and d.process_instance_key is null
+            and (cancel_instance.tenant_id is null or d.tenant_id = cancel_instance.tenant_id);
+        if found then
+            if shardclock.cancel_start(instance_key) then
+                return 'SENT';
+            end if;
+            -- Somebody has redriven it meanwhile: it may have begun.
+        elsif is_sought_again then
+            return 'NOT_FOUND';
+        else
+            is_sought_again := true;
+        end if;
+    end loop;
+end
+$$;

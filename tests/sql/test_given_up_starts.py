@@ -13,6 +13,7 @@ from sql.session import Session
 from tests.support.bpmn import model
 from tests.support.factories import query, value
 from tests.support.sql_client import session as as_role
+from tests.support.waiting import eventually
 
 BURY = """
 with gone as (delete from shardclock.deliveries d returning d.*)
@@ -60,3 +61,20 @@ async def test_of_two_who_cancel_it_one_does_and_the_other_hears_of_it(each_dsn:
     async with as_role(each_dsn) as one, as_role(each_dsn) as two:
         said = await asyncio.gather(cancel_instance(one, key), cancel_instance(two, key))
     assert sorted(said) == ["CANCELED", "SENT"]
+
+
+async def test_it_is_found_by_who_looked_for_the_instance_before_it_was_cancelled_and_for_its_start_after(
+    each_dsn: str,
+) -> None:
+    key = await given_up(each_dsn)
+
+    async def waits() -> bool:
+        return bool(await value(each_dsn, "select exists (select from pg_locks where not granted)"))
+
+    async with Session(each_dsn, application="test") as first, as_role(each_dsn) as second:
+        async with first.connection() as connection, connection.transaction():
+            await connection.execute("lock table shardclock.dead_letters")
+            late = asyncio.create_task(cancel_instance(second, key))
+            await eventually(waits)
+            assert await connection.fetchval("select shardclock.cancel_start($1)", key)
+        assert await late == "CANCELED"

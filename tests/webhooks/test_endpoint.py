@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.support.receivers import SECRET
@@ -129,6 +129,7 @@ def test_the_operator_can_allow_http_and_networks(text: str) -> None:
 @given(
     st.text(max_size=30).map("https://{}".format) | st.from_regex(r"https://[\[\]0-9a-fx:.%@/\\#?]+", fullmatch=True)
 )
+@example("https://[]@")
 def test_any_text_is_read_or_refused(text: str) -> None:
     with suppress(InvalidEndpoint):
         url = check_url(text, RULES)
