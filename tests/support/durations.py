@@ -12,45 +12,46 @@ TAKES_S = {
     "k8s/test_workers.py": 80,
     "project/test_house.py": 60,
 }
-# The files whose quick tests take more than about four seconds together, by folder: two files of five. All others take
-# two minutes. `--durations=0` shows which have become long.
+# The files whose quick tests take more than about three seconds together, by folder. All others take two minutes and a
+# half together, on two cores. `--durations=0` shows which have become long.
 LONG = {
     "bpmn/feel": "bounds",
     "bpmn/step": "random",
-    "chaos": "plan proxy",
+    "chaos": "chaos plan proxy",
     "cli": (
-        "audit bulk cli consumers database dead_letters deliveries endpoints handover incidents inspect "
-        "job_making jobs keys release scaling schedule status targets tenants verbs"
+        "audit bulk cli consumers database dead_letters deliveries endpoints handover incidents inspect job_making "
+        "jobs keys lists release scaling schedule status targets tenants verbs"
     ),
     "client": "http_errors http_methods http_place http_processes http_retrying outcomes",
     "client/sql": "alike methods transactions values",
     "cluster": "exporter stepping testing_page",
     "coordinator": "plan quarantine reconciler scaling suspension",
     "engine": (
-        "elements endpoints hints kept_messages locked_waits long_steps order other_projects races real_clock runs "
-        "service_tasks signals strangers"
+        "business_keys elements endpoints given_up hints kept_messages locked_waits long_steps order "
+        "other_projects programs races real_clock runs service_tasks signals strangers taking task_owners tasks"
     ),
     "gateway": (
-        "audit bulk callers consumers creating incidents keyed_lines locked_names operating quotas reference room "
-        "second_wall stats task_lines timer_ends timers"
+        "audit bulk callers consumers creating incidents instance_ends keyed_lines locked_names moves operating "
+        "processes quotas reference room second_wall stats task_lines tasks timer_ends timers"
     ),
-    "k8s": "docs image pods postgres run schemas upgrade",
-    "metrics": "report",
+    "k8s": "app docs image pods postgres run schemas upgrade",
+    "metrics": "report tables",
     "monitoring": "rules",
     "project": "benchmarks docs house",
     "service": "bulk_import explain",
-    "shards": "client_locks locked many_jobs metrics shard wrong_clock",
+    "shards": "client_locks hold locked many_jobs metrics outages poison shard takeover wrong_clock",
     "sql": (
-        "api_keys calendar claim_races conflict_races conflicts consuming consuming_trouble counts delivery_verbs "
-        "empty_plans endpoints fence functions groups identity job_files job_measures job_races job_verbs jobs keys "
-        "leasing_lost leasing_members locked_deliveries log_marks log_writers migrate moved_clock parsing pending "
-        "plan_traps policy policy_plans requests retention rights roles row_security run_timer same_call "
-        "scan_window_claims schedules search_plans session settling statement_races verb_races verbs"
+        "api_keys calendar claim_races conflict_races conflicts consuming consuming_trouble counts deliveries "
+        "delivery_verbs empty_plans endpoints fence functions groups identity instances_by_state "
+        "job_clocks_and_locks job_ends job_files job_looks job_measures job_races job_verbs jobs keys leasing_lost "
+        "leasing_members locked_deliveries log_marks log_writers migrate moved_clock parsing pending plan_traps "
+        "policy policy_plans requests retention rights roles row_security run_timer same_call scan_window_claims "
+        "schedules search_plans session settling statement_races task_lists verb_races verbs"
     ),
     "timers": "cron cron_counts cron_oracles",
     "webhooks": "sender",
-    "workers": "app webhooks_of_worker worker",
-    "workers/runs": "known_faults runner",
+    "workers": "app locked_rows webhooks_of_worker worker",
+    "workers/runs": "hints known_faults left_behind runner waiting_for_nodes",
 }
 LONG_FILES = frozenset(f"{folder}/test_{name}.py" for folder, names in LONG.items() for name in names.split())
 
