@@ -24,7 +24,7 @@ from sql.deliveries.claim import ClaimedDelivery
 from workers.handler import HandlerSpec
 from workers.importing import prepare_to_import
 from workers.threads import in_a_thread
-from workers.user_process import BESIDE_CALLS, LEAST_SHARE, UserActor, UserProcess
+from workers.user_process import UserActor, UserProcess, start_actor
 
 # What crosses to the process for each delivery, in the order of Timer's fields.
 Envelope = tuple[Any, ...]
@@ -147,21 +147,14 @@ class RayHandlerProcess(UserProcess):
     """
 
     def __init__(self, spec: HandlerSpec, *, modules: str, directory: str, resource: str | None = None) -> None:
-        import ray
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-        asks = spec.policy.num_cpus is not None or spec.policy.memory_mib is not None
-        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
-        actor = (
-            ray.remote(HandlerActor)
-            .options(
-                num_cpus=spec.policy.num_cpus or 0,
-                memory=spec.policy.memory_mib and spec.policy.memory_mib * 2**20,
-                resources={resource: LEAST_SHARE} if resource else None,
-                max_concurrency=spec.calls_max + BESIDE_CALLS,
-                scheduling_strategy="DEFAULT" if asks else here,
-            )
-            .remote(modules, directory, spec.target, spec.calls_max, spec.policy.priority)
+        policy = spec.policy
+        actor = start_actor(
+            HandlerActor,
+            *(modules, directory, spec.target, spec.calls_max, policy.priority),
+            calls_max=spec.calls_max,
+            num_cpus=policy.num_cpus,
+            memory_mib=policy.memory_mib,
+            resource=resource,
         )
         super().__init__(actor, whose="handler")
 

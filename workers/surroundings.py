@@ -19,7 +19,8 @@ def any_has_it(needs: Needs) -> bool:  # noqa: ARG001 - what is asked for makes 
 class Surroundings:
     """Hold what is the world's in production; a test whose clock it moves gives a world of its own.
 
-    Without `send`, webhooks are sent over HTTP. `has_node` says whether a node has what a run needs, be it in use now.
+    Without `send`, webhooks are sent over HTTP. `has_node` says whether some node has what a run needs, even if
+    others use it now.
     """
 
     clock: PostgresClock = field(default_factory=PostgresClock)

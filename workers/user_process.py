@@ -53,6 +53,35 @@ class UserActor:
         raise NotImplementedError
 
 
+def start_actor(
+    actor: type[UserActor],
+    *given: object,
+    calls_max: int,
+    num_cpus: float | None,
+    num_gpus: float | None = None,
+    memory_mib: int | None,
+    resource: str | None,
+) -> Any:
+    """Start an actor on this node, or wherever Ray has what is asked for.
+
+    If there are nodes for workers alone, which offer `resource`, it runs on one of those.
+    """
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    asks = (num_cpus, num_gpus, memory_mib) != (None, None, None)
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
+    options = ray.remote(actor).options(
+        num_cpus=num_cpus or 0,
+        num_gpus=num_gpus or 0,
+        memory=memory_mib and memory_mib * 2**20,
+        resources={resource: LEAST_SHARE} if resource else None,
+        max_concurrency=calls_max + BESIDE_CALLS,
+        scheduling_strategy="DEFAULT" if asks else here,
+    )
+    return options.remote(*given)
+
+
 class UserProcess:
     """The worker's end; `whose` process it is, a handler's or a run's, stands in what it says of its end."""
 

@@ -1,4 +1,4 @@
-"""Run more and more jobs that are to start once a second, up to the first number that is too much."""
+"""Run jobs that start once a second, more and more of them, until there are too many."""
 
 import asyncio
 import time
@@ -39,8 +39,8 @@ async def measure(contender: Contender) -> Figures:
 CASE = Case(
     "jobs",
     "Jobs that start each second",
-    "Jobs of one second's interval, spread over the second, whose function does nothing: from `next_start` until the"
-    f" run is begun, and how many of the starts of {SECONDS} s were made, with more and more jobs.",
+    "Jobs that start once a second, spread over the second; their function does nothing. How late a run begins after"
+    f" its `next_start`, and how many of the starts of {SECONDS} s were made. The jobs become more and more.",
     tuple(PARTS.values()),
     lambda: [WithJobs()],
     measure,

@@ -8,7 +8,8 @@
 -- out:   at least one row: server_time timestamptz, dropped bigint (starts that were skipped or discarded), replaced
 --        bigint (runs that are to end for a later start), saturated boolean (there may be more than were read), short
 --        boolean and short_reserving boolean (more could have begun of either kind, if there had been places), queued
---        boolean (a start waits for its job's run to end), then one run or nulls: job text, function text, timer_key bigint, claims integer (of the delivery, which the caller has now),
+--        boolean (a start waits for its job's run to end), then one run or nulls: job text, function text, timer_key
+--        bigint, claims integer (of the delivery, which the caller has now),
 --        run_claims integer (of the mark: if it is another one, that run crashed, and the caller ends it), attempt
 --        integer, scheduled_at timestamptz, config text, policy text, lease_left interval (of the run that crashed)
 -- locks: the claimed and dropped deliveries and the marked jobs, for the statement; leaves out what others have locked
@@ -51,7 +52,8 @@ due as materialized (
 ),
 of_job as materialized (
     select
-        due.timer_key, due.target, due.tenant_id, due.next_attempt_at, due.due_date, due.is_planned, j.name, j.priority, j.overlap, j.is_enabled, j.run_timer_key,
+        due.timer_key, due.target, due.tenant_id, due.next_attempt_at, due.due_date, due.is_planned,
+        j.name, j.priority, j.overlap, j.is_enabled, j.run_timer_key,
         j.run_claims, j.reserves, r.due_date as run_due_date, j.not_before > coalesce(:now::timestamptz, now()) as rests,
         row_number() over (partition by due.target, due.tenant_id order by due.next_attempt_at, due.timer_key) as place,
         row_number() over (partition by due.target, due.tenant_id order by due.due_date, due.timer_key) as age,

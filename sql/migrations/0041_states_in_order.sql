@@ -6,8 +6,8 @@
 create index instances_by_outcome on shardclock.instances (tenant_id, outcome, (instance_key + 0))
 where coalesce(outcome, 'COMPLETED') <> 'COMPLETED';
 
--- Starts that were given up are listed among incidents, by when that was, and with those that wait for an engine, by
--- their keys; each tenant's by themselves. The condition is written as nobody else asks: on an empty table these
+-- Starts that were given up are listed twice: among incidents, by the time, and among the instances that start, by their
+-- keys. Each tenant's are listed by themselves. The condition is written as nobody else asks: on an empty table these
 -- indexes would be as good as any for those who look for one of them by its key.
 create index dead_letters_of_starts_by_death on shardclock.dead_letters (tenant_id, died_at, (timer_key + 0))
 where (target = 'process:instance' and process_instance_key is null) is true;
@@ -38,8 +38,8 @@ create trigger instances_forget_business_keys after delete on shardclock.instanc
 referencing old table as gone
 for each statement execute function shardclock.forget_business_keys();
 
--- Of two who cancel an instance whose start was given up, the second may look for the instance before the first one has
--- written it, and for the dead letter after that is gone: so it looks twice before it says that there is none.
+-- Two may cancel an instance whose start was given up. The second looks for the instance, and finds none yet. Then the
+-- first one writes it, and the dead letter goes; the second finds no dead letter either. So it looks once more.
 create or replace function shardclock.cancel_instance(instance_key bigint, tenant_id text default null)
 returns text
 language plpgsql

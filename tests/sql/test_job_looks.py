@@ -1,4 +1,4 @@
-"""Prove what a look for starts says of those that it left, and that the end of a short run tells that it was called."""
+"""Prove what a look tells of starts that it did not begin, and that a short run's end tells of its call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each call over a socket gets its own answer, and no call waits for ever for a process that is lost."""
+"""Each call over a socket gets its own answer. No call waits for ever for a process that is lost."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from shardclock import CallOutcome, RunOrder, Seen
 from workers.runs.actor import RunActor
 from workers.runs.needs import Needs
-from workers.user_process import BESIDE_CALLS, LEAST_SHARE, NotCalled, ProcessDied, UserProcess
+from workers.user_process import NotCalled, ProcessDied, UserProcess, start_actor
 
 CALLS_MAX = 3  # at the same time in one process: the run, a look at it, and the word to end
 
@@ -54,21 +54,14 @@ class RayRunProcess(UserProcess):
     """
 
     def __init__(self, needs: Needs, *, modules: str, directory: str, resource: str | None = None) -> None:
-        import ray
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
-        actor = (
-            ray.remote(RunActor)
-            .options(
-                num_cpus=needs.num_cpus or 0,
-                num_gpus=needs.num_gpus or 0,
-                memory=needs.memory_mib and needs.memory_mib * 2**20,
-                resources={resource: LEAST_SHARE} if resource else None,
-                max_concurrency=CALLS_MAX + BESIDE_CALLS,
-                scheduling_strategy="DEFAULT" if needs.are_special else here,
-            )
-            .remote(modules, directory, needs.priority)
+        actor = start_actor(
+            RunActor,
+            *(modules, directory, needs.priority),
+            calls_max=CALLS_MAX,
+            num_cpus=needs.num_cpus,
+            num_gpus=needs.num_gpus,
+            memory_mib=needs.memory_mib,
+            resource=resource,
         )
         super().__init__(actor, whose="run")
         self._watching: asyncio.Task[None] | None = None
@@ -125,7 +118,7 @@ class RayRunProcess(UserProcess):
 
 
 def has_node(needs: Needs, *, resource: str | None = None) -> bool:
-    """Say whether a node of the Ray cluster, that offers the resource, has what a run needs, be it in use now."""
+    """Say whether some node that offers the resource has what a run needs, even if others use it now."""
     import ray
 
     if not needs.are_special:

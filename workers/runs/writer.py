@@ -1,7 +1,8 @@
 """What runs do and how they end, until Postgres has taken it."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import TypeVar
 
 from jobs.states import JobState, RunOutcome
 from sql.deliveries.claim import Claim
@@ -9,8 +10,8 @@ from sql.jobs.runs import BegunRun, EndedRun, How, advance_runs, end_runs, recor
 from sql.session import Session
 from workers.hand import Hand
 
+T = TypeVar("T")
 ENDS_MAX = 200  # by one statement
-
 CALLED_S = 0.1  # a run that goes on for so long is shown as RUNNING; the end of a shorter one tells that it was called
 
 _Advance = tuple[BegunRun, str, str | None]
@@ -45,7 +46,8 @@ class RunWriter:
 
     def uncall(self, run: BegunRun) -> None:
         """Forget that a run's function was called: it was not, or the run is somebody else's."""
-        self._forget_called(run.claim)
+        self._called.pop(run.claim, None)
+        self._unshown.pop(run.claim, None)
 
     def terminate(self, run: BegunRun, reason: str) -> None:
         """Say that a run is to end now."""
@@ -68,7 +70,9 @@ class RunWriter:
                 del self._unshown[run.claim]
                 self._advances.append((run, JobState.RUNNING.value, None))
         locked: frozenset[Claim] = frozenset()
-        while said := _first_of_each([it for it in self._advances if it[0].claim not in locked]):
+        while said := _first_of_each(
+            (it for it in self._advances if it[0].claim not in locked), key=lambda it: it[0].claim
+        ):
             locked |= await advance_runs(self._session, self._holder, said)
             self._advances = [it for it in self._advances if it not in said or it[0].claim in locked]
 
@@ -82,7 +86,8 @@ class RunWriter:
         while self._ends:
             await self.write_advances()  # a run may have been told to end, and have ended, since
             now_s = time.monotonic()
-            batch = [self._told(it, now_s) for it in _one_of_each_job(self._ends)[:ENDS_MAX]]
+            one_of_each_job = _first_of_each(self._ends, key=lambda it: it.run.job)
+            batch = [self._told(it, now_s) for it in one_of_each_job[:ENDS_MAX]]
             how = await end_runs(self._session, self._holder, batch)
             # Whoever ends a run that has crashed, and hears that it was ended, comes to no end of it.
             crashed = RunOutcome.CRASHED
@@ -104,24 +109,13 @@ class RunWriter:
         claims = {run.claim for run in taken}
         self._ends = [it for it in self._ends if it.run.claim not in claims]
         self._advances = [it for it in self._advances if it[0].claim not in claims]
-        for claim in claims:
-            self._forget_called(claim)
+        for run in taken:
+            self.uncall(run)
         self._hand.drop(taken)
 
-    def _forget_called(self, claim: Claim) -> None:
-        self._called.pop(claim, None)
-        self._unshown.pop(claim, None)
 
-
-def _one_of_each_job(ended: Sequence[EndedRun]) -> list[EndedRun]:
-    first: dict[str, EndedRun] = {}
-    for it in ended:
-        first.setdefault(it.run.job, it)
-    return list(first.values())
-
-
-def _first_of_each(said: Sequence[_Advance]) -> list[_Advance]:
-    first: dict[Claim, _Advance] = {}
-    for it in said:
-        first.setdefault(it[0].claim, it)
+def _first_of_each(items: Iterable[T], key: Callable[[T], Hashable]) -> list[T]:
+    first: dict[Hashable, T] = {}
+    for it in items:
+        first.setdefault(key(it), it)
     return list(first.values())
