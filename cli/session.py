@@ -1,8 +1,8 @@
 """The database session of a client command."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 from cli.output import tell
@@ -16,6 +16,9 @@ from sql.session import Session, StoreUnavailable
 
 T = TypeVar("T")
 
+TIMEOUT_S = 30.0  # for any answer of Postgres
+SILENT_S = 3.0  # without a first answer: then somebody who waits is told
+
 
 def with_session(
     work: Callable[[Session], Awaitable[T]], *, plans: dict[str, str] | None = None, is_look: bool = False
@@ -26,14 +29,25 @@ def with_session(
     """
 
     async def do(dsn: Dsn) -> T:
-        async with Session(dsn, application="shardclock", timeout_s=30.0, plans=plans) as session:
-            await require_current(session)
+        async with Session(dsn, application="shardclock", timeout_s=TIMEOUT_S, plans=plans) as session:
+            with _told_if_silent(database.place):
+                await require_current(session)
             return await work(session) if is_look else await recorded(session, work)
 
     with open_database(load_settings()) as database:
         if database.is_new:
             tell(f"shardclock: {database.place} is new; SHARDCLOCK_DSN or SHARDCLOCK_DATA_DIR names another database")
         return asyncio.run(do(database.dsn))
+
+
+@contextmanager
+def _told_if_silent(place: str) -> Iterator[None]:
+    said = f"shardclock: {place} has not answered for {SILENT_S:g} s; this waits {TIMEOUT_S:g} s in all"
+    telling = asyncio.get_running_loop().call_later(SILENT_S, tell, said)
+    try:
+        yield
+    finally:
+        telling.cancel()
 
 
 def with_signals(work: Callable[[Session], Awaitable[T]]) -> T:

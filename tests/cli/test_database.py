@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -11,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+import cli.session
 from cli.database import without_password
 from cluster.settings import load_settings
 from embedded.server import EmbeddedPostgres
@@ -23,6 +25,21 @@ def test_prints_the_dsn_that_is_named(capsys: pytest.CaptureFixture[str]) -> Non
     done = Shell(DOWN, capsys)("dsn")
 
     assert (done.code, done.out, done.err) == (DONE, f"{DOWN}\n", "")
+
+
+def test_whoever_waits_for_a_frozen_postgres_is_told_so_before_the_time_is_up(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli.session, "SILENT_S", 0.1)
+    monkeypatch.setattr(cli.session, "TIMEOUT_S", 1.0)
+    with socket.create_server(("127.0.0.1", 0)) as frozen:  # the kernel connects; nobody says a word
+        port = frozen.getsockname()[1]
+        done = Shell(f"postgresql://somebody@127.0.0.1:{port}/timers", capsys)("status")
+
+    told, refused = done.err.splitlines()
+    assert told == (f"shardclock: Postgres at 127.0.0.1:{port} has not answered for 0.1 s; this waits 1 s in all")
+    assert "Postgres does not answer" in refused
+    assert done.code == NOT_THERE
 
 
 @pytest.mark.slow
