@@ -51,6 +51,7 @@ from gateway.upkeep.hinting import hinting
 from gateway.upkeep.stats import Counted, RequestStats, reporting
 from gateway.upkeep.watching import watching
 from gateway.waits.instance_ends import InstanceEnds
+from gateway.waits.later import Deferring
 from gateway.waits.task_lines import TaskLines
 from gateway.waits.timer_ends import TimerEnds
 from sql.claims.hints import send_due_hint
@@ -96,6 +97,7 @@ def make_app(settings: GatewaySettings, dsn: Dsn | str, *, needs_keys: bool) -> 
         exception_handlers=HANDLERS,
         redirect_slashes=False,
     )
+    app.add_middleware(Deferring)  # within those that see each answer
     app.add_middleware(Recorded)
     app.add_middleware(Counted, stats=stats)  # within the next, which makes the scope that is routed
     app.add_middleware(KeptSlashes)

@@ -136,6 +136,7 @@ class Combiner:
         while True:
             if batch := await queue.take():
                 await self._send(batch)
+                del batch  # while nothing comes it would keep what came last
 
     async def _send(self, wishes: list[_Wish]) -> None:
         """Write some together; one that is locked is left for a queue of its own."""

@@ -15,6 +15,7 @@ from gateway.combining import Combiner
 from gateway.limits.models import ModelReader
 from gateway.limits.places import Places
 from gateway.limits.quotas import Quotas
+from gateway.limits.standing import Standing
 from gateway.reference.openapi import FOR_ALL_TENANTS, SCOPE
 from gateway.requests.bodies import read_object
 from gateway.requests.callers import Caller, Callers
@@ -40,6 +41,19 @@ HEEDED = {
     IF_MATCH: "changes of one timer",
 }
 NAME_SHOWN = 100  # characters of a field that the caller has named
+
+
+@dataclass(frozen=True, slots=True)
+class WaitPlace:
+    """A place of a caller who waits."""
+
+    places: Places
+    standing: Standing
+
+    def leave(self) -> None:
+        """Leave it to others."""
+        self.places.leave()
+        self.standing.waiting -= 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +99,24 @@ class Gateway:
         errors:  Problem           there is none
                  StoreUnavailable  nobody can tell now how many the tenant may have
         """
-        with places.one():
-            async with self.quotas.waiting(tenant_id):
-                yield
+        place = await self.take_wait_place(tenant_id, places)
+        try:
+            yield
+        finally:
+            place.leave()
+
+    async def take_wait_place(self, tenant_id: str, places: Places) -> WaitPlace:
+        """Take one of the places for callers who wait, and one of those that the caller's tenant may have.
+
+        errors:  Problem           there is none
+                 StoreUnavailable  nobody can tell now how many the tenant may have
+        """
+        places.take()
+        try:
+            return WaitPlace(places, await self.quotas.take_waiter(tenant_id))
+        except BaseException:
+            places.leave()
+            raise
 
 
 def gateway_of(request: Request) -> Gateway:

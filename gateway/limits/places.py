@@ -23,16 +23,27 @@ class Places:
         """Say whether nobody else finds a place."""
         return self.taken >= self.most
 
-    @contextmanager
-    def one(self) -> Iterator[None]:
-        """Have a place during a block.
+    def take(self) -> None:
+        """Take a place.
 
         errors:  Problem  there is none; it says when to ask again
         """
         if self.is_full:
             raise unavailable(f"{self.most:,} {self._doing} already; {self._way_out}")
         self.taken += 1
+
+    def leave(self) -> None:
+        """Leave a place to others."""
+        self.taken -= 1
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """Have a place during a block.
+
+        errors:  Problem  there is none; it says when to ask again
+        """
+        self.take()
         try:
             yield
         finally:
-            self.taken -= 1
+            self.leave()

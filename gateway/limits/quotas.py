@@ -6,8 +6,7 @@ has a quota of them, and adds what it has let in since: docs/decisions/0046-quot
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -79,9 +78,8 @@ class Quotas:
             await self._look_at(standing)  # some may have fired since
         return Room(standing, self._pool, clock=self._clock)
 
-    @asynccontextmanager
-    async def waiting(self, tenant_id: str) -> AsyncIterator[None]:
-        """Count a caller among those of its tenant who wait here, or follow the log, for the length of a block.
+    async def take_waiter(self, tenant_id: str) -> Standing:
+        """Count a caller among those of its tenant who wait here, or follow the log; it is the caller's to end that.
 
         errors:  Problem           as many of its tenant wait here as may
                  StoreUnavailable  nobody can tell now how many may
@@ -95,10 +93,7 @@ class Quotas:
                 again_s=WAITERS_AGAIN_S, quota="waiters", limit=most,
             )  # fmt: skip
         standing.waiting += 1
-        try:
-            yield
-        finally:
-            standing.waiting -= 1
+        return standing
 
     def count_waiting(self, tenant_id: str) -> int:
         """Count a tenant's callers who wait here now."""

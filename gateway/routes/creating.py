@@ -4,10 +4,12 @@
 """
 
 from collections.abc import Mapping
+from functools import partial
 from http import HTTPStatus
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
+from starlette.types import Receive
 
 from gateway.answers.log import RecordAnswer
 from gateway.answers.timers import ScheduledAnswer, WaitedAnswer
@@ -19,6 +21,8 @@ from gateway.requests.idempotency import REPLAYED, differs, in_flight, request_o
 from gateway.requests.problems import NAME_TAKEN, REFUSED, Problem
 from gateway.requests.queries import refuse_unknown
 from gateway.requests.wait import wait_s_of
+from gateway.waits.later import Later
+from gateway.waits.timer_ends import TimerEnds
 from sql.clients.outcomes import NameTaken, Refused, RequestDiffers, RequestInFlight, Scheduled
 from sql.requests.requests import IdempotentRequest
 from timers.model import NewTimer
@@ -75,9 +79,17 @@ async def schedule(request: Request, caller: Caller, timer: NewTimer, idempotent
         outcome = await _write(gateway, caller, timer, idempotent)
         return _answer(outcome, ScheduledAnswer.of(outcome))
     # A caller that may not wait has scheduled nothing: the place is taken before the write.
-    async with gateway.waiting_of(timer.tenant_id, gateway.wait_places):
+    place = await gateway.take_wait_place(timer.tenant_id, gateway.wait_places)
+    try:
         outcome = await _write(gateway, caller, timer, idempotent)
-        end = await gateway.timer_ends.end_of(outcome.timer_key, request, within_s=wait_s)
+    except BaseException:
+        place.leave()
+        raise
+    return Later(partial(_answer_at_end, gateway.timer_ends, outcome, wait_s), place)
+
+
+async def _answer_at_end(ends: TimerEnds, outcome: Scheduled, wait_s: float, receive: Receive) -> Response:
+    end = await ends.end_of(outcome.timer_key, receive, within_s=wait_s)
     scheduled = ScheduledAnswer.of(outcome).model_dump()
     return _answer(outcome, WaitedAnswer(**scheduled, end=RecordAnswer.of(end) if end else None))
 

@@ -13,6 +13,7 @@ from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
+from starlette.types import Receive
 
 from gateway.answers.log import RecordAnswer, RecordsAnswer
 from gateway.answers.timers import ChangedAnswer, ExplainedAnswer, TimerAnswer, TimersAnswer
@@ -26,7 +27,8 @@ from gateway.requests.paths import Key, Name
 from gateway.requests.wait import WaitForEnd, wait_s_of
 from gateway.routes.changing import change_own, etag_of
 from gateway.routes.creating import TIMERS, WAITED, schedule, timer_of
-from gateway.waits.timer_ends import find_end
+from gateway.waits.later import Later
+from gateway.waits.timer_ends import TimerEnds, find_end
 from service.explain import explain
 from service.filters import moment_of
 from service.moves import destination_of, move
@@ -34,6 +36,7 @@ from service.story import gather
 from shardclock.api.changes import CANCELED, PAUSED, RESCHEDULED, RESUMED, RUN
 from sql.clients.history import find_timers, records_of
 from sql.clients.verbs import TimerRef, cancel_timer, pause_timer, resume_timer, run_timer
+from sql.log.records import LogRecord
 from sql.metrics.status import read_clock
 from timers.model import NewTimer
 from timers.refusal import InvalidTimer, shortened
@@ -174,24 +177,26 @@ def _add_end(path: str, which_of: Callable[..., TimerRef], suffix: str) -> None:
         response_model=RecordAnswer,
         responses={204: {"description": "It has not ended yet: ask again."}},
     )
-    async def get_end(
-        which: which_is,
-        request: Request,
-        gateway: Here,
-        caller: Reader,
-        wait: WaitForEnd = None,
-    ) -> Response:
+    async def get_end(which: which_is, gateway: Here, caller: Reader, wait: WaitForEnd = None) -> Response:
         """Wait until a timer has ended, and show the record that ended it: of one with a target, its delivery's end."""
         wait_s = wait_s_of(wait) or 0.0
         async with gateway.pool.session(caller.tenants) as session:
             key = (await find_own(session, which, caller)).timer_key
             end = await find_end(session, key)
-        if end is None and wait_s:
-            async with gateway.waiting_of(caller.tenant_id, gateway.wait_places):
-                end = await gateway.timer_ends.end_of(key, request, within_s=wait_s)
-        if end is None:
-            return Response(status_code=HTTPStatus.NO_CONTENT)
-        return JSONResponse(RecordAnswer.of(end).model_dump(mode="json"))
+        if end is not None or not wait_s:
+            return _end_of(end)
+        place = await gateway.take_wait_place(caller.tenant_id, gateway.wait_places)
+        return Later(partial(_end_later, gateway.timer_ends, key, wait_s), place)
+
+
+async def _end_later(ends: TimerEnds, timer_key: int, wait_s: float, receive: Receive) -> Response:
+    return _end_of(await ends.end_of(timer_key, receive, within_s=wait_s))
+
+
+def _end_of(end: LogRecord | None) -> Response:
+    if end is None:
+        return Response(status_code=HTTPStatus.NO_CONTENT)
+    return JSONResponse(RecordAnswer.of(end).model_dump(mode="json"))
 
 
 def _add_changes(path: str, which_of: Callable[..., TimerRef], suffix: str) -> None:

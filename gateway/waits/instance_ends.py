@@ -50,7 +50,7 @@ class InstanceEnds:
         waiter: Waiter[bool] = Waiter()
         self._came.set()
         with self._waiting.one(instance_key, waiter):
-            await waiter.wait(request, within_s=within_s)
+            await waiter.wait(request.receive, within_s=within_s)
 
     async def _look(self) -> None:
         """Tell each end to those who wait for it, until nobody waits."""

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from itertools import islice
 
-from starlette.requests import Request
+from starlette.types import Receive
 
 from gateway.waits.waiter import Waiter, Waiting
 from sql.dsn import Dsn
@@ -40,15 +40,22 @@ async def find_end(session: Session, timer_key: int) -> LogRecord | None:
 
 
 class _Waiter(Waiter[LogRecord]):
-    """One who waits; `looked` is set when it is known whether the timer had ended before."""
+    """One who waits; `looked` is done when it is known whether the timer had ended before."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.looked = asyncio.Event()
+        self.looked: asyncio.Future[None] = (
+            asyncio.get_running_loop().create_future()
+        )  # an event would take up five times as much
+
+    def was_looked_for(self) -> None:
+        """Say that it is known."""
+        if not self.looked.done():
+            self.looked.set_result(None)
 
     def end(self) -> None:
         """Let it wait no longer."""
-        self.looked.set()
+        self.was_looked_for()
         super().end()
 
 
@@ -85,7 +92,7 @@ class TimerEnds:
         """Let nobody wait any longer: the gateway stops."""
         self._waiting.end_all()
 
-    async def end_of(self, timer_key: int, request: Request, *, within_s: float) -> LogRecord | None:
+    async def end_of(self, timer_key: int, receive: Receive, *, within_s: float) -> LogRecord | None:
         """Wait for the record that ends a timer, or find it if it is written already; the caller has one of the places.
 
         shape:   None: it has not ended `within_s`, or the gateway stops, or whoever asked has gone
@@ -98,10 +105,10 @@ class TimerEnds:
         self._new[waiter] = timer_key
         try:
             with self._waiting.one(timer_key, waiter):
-                await waiter.wait(request, within_s=within_s)
+                await waiter.wait(receive, within_s=within_s)
                 with suppress(TimeoutError):
                     async with asyncio.timeout(LOOK_S):
-                        await waiter.looked.wait()
+                        await waiter.looked
         finally:
             self._new.pop(waiter, None)
         return waiter.told
@@ -144,7 +151,7 @@ class TimerEnds:
                 return
             self._looks = min(2 * self._looks, LOOKS_MAX)
             for waiter in waiters:
-                waiter.looked.set()
+                waiter.was_looked_for()
                 self._new.pop(waiter, None)
 
     def _put_off(self, waiters: Collection[_Waiter]) -> None:

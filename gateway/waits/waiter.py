@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from itertools import chain
 from typing import Any, Generic, TypeVar
 
-from starlette.requests import Request
+from starlette.types import Receive
 
 T = TypeVar("T")
 
@@ -34,13 +34,13 @@ class Waiter(Generic[T]):
         if self._until is not None and not self._until.expired():
             self._until.reschedule(0.0)
 
-    async def wait(self, request: Request, *, within_s: float) -> None:
+    async def wait(self, receive: Receive, *, within_s: float) -> None:
         """Wait until it is told, the time is over, or whoever asked has gone."""
         if self._is_over:
             return
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s) as self._until:
-                while (await request.receive())["type"] != "http.disconnect":
+                while (await receive())["type"] != "http.disconnect":
                     pass
         self._until = None
 

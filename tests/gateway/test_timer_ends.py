@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Collection
-from typing import Any, cast
+from typing import Any
 from unittest import mock
 
 import pytest
-from starlette.requests import Request
+from starlette.types import Message
 
 from gateway.waits import timer_ends
 from sql.deliveries.claim import ClaimedDelivery
@@ -262,19 +262,15 @@ async def test_for_how_long_a_gateway_has_not_read_the_log_for_those_that_wait_i
     await eventually(lambda: waiters.behind_s == 0)
 
 
-class Asking:
-    """A caller's request, which hangs up never."""
-
-    async def receive(self) -> dict[str, str]:
-        """Receive nothing."""
-        await asyncio.Event().wait()
-        return {}
+async def hangs_up_never() -> Message:
+    """Receive nothing from a caller."""
+    await asyncio.Event().wait()
+    return {}
 
 
 def asked_of(api: Api, timer_key: int) -> asyncio.Task[LogRecord | None]:
     """Wait for a timer's end without a connection."""
-    request = cast("Request", Asking())
-    return asyncio.create_task(api.gateway.timer_ends.end_of(timer_key, request, within_s=5.0))
+    return asyncio.create_task(api.gateway.timer_ends.end_of(timer_key, hangs_up_never, within_s=5.0))
 
 
 async def test_the_log_is_read_for_all_although_a_look_takes_too_long(api: Api, shard: HolderClient) -> None:

@@ -1,0 +1,70 @@
+"""Answers that come later: of a request whose caller waits, no more is kept than its answer needs.
+
+What routes a request, checks it and knows its body would else stay with each of the thousands that wait.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+LATER = "later"  # the place in a request's state
+STACKS = ("fastapi_middleware_astack", "fastapi_inner_astack", "fastapi_function_astack")  # closed, and of some size
+
+
+class Place(Protocol):
+    """What a caller has who waits."""
+
+    def leave(self) -> None:
+        """Leave it to others."""
+
+
+class Later(Response):
+    """An answer that is made when its caller has waited, and holds a place until then.
+
+    It is whatever `answer` returns, and nothing that was set on this one. What `answer` raises is a fault of ours: who
+    turns errors into answers is gone by then.
+    """
+
+    def __init__(self, answer: Callable[[Receive], Awaitable[Response]], place: Place) -> None:
+        super().__init__()
+        self.answer = answer
+        self.place = place
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - as ASGI has it
+        """Leave it to `Deferring`."""
+        state = scope["state"]
+        assert LATER in state, "an application whose answers come later is within Deferring"
+        state[LATER] = self
+
+
+class Deferring:
+    """Make an application's later answers, when the application is done with their requests."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, now or later."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        state = scope.setdefault("state", {})
+        state[LATER] = None
+        try:
+            await self._app(scope, receive, send)
+        except BaseException:
+            if (left := state.pop(LATER)) is not None:
+                left.place.leave()
+            raise
+        if (later := state.pop(LATER)) is not None:
+            answer, place = later.answer, later.place
+            del later
+            for name in STACKS:
+                scope.pop(name, None)
+            try:
+                response = await answer(receive)
+            finally:
+                place.leave()
+            await response(scope, receive, send)
