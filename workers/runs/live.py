@@ -103,6 +103,9 @@ class LiveRun:
             asked = f"; it asks Ray for {needs}" if needs.are_special else ""
             reason = f"its process was not ready within {START_S:g} s{asked}"
             return Ending(RunOutcome.INTERRUPTED, delay_s=START_AGAIN_S, reason=reason)
+        if not self.life.left_s:
+            # Its worker stood still for so long; whether the run is still its own, the end finds out.
+            return Ending(RunOutcome.INTERRUPTED, delay_s=0.0, reason="its lease was over before it was called")
         self.is_called = True
         self._tells_called(self)
         run = self.run

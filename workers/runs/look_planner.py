@@ -64,7 +64,8 @@ class LookPlanner:
         found = bool(begun.runs or begun.dropped or begun.replaced)
         self._short, self._is_queued = (begun.short, begun.short_reserving), begun.queued
         self._looked_at_s, self._poll_at_s = now_s, now_s + self._poll_s
-        if read < DUE_MAX and begun.saturated and free:
+        has_left_free = begun.saturated and free and not begun.short
+        if read < DUE_MAX and has_left_free:
             # What could begin may stand behind what can't: a whole look follows, and tells whether it was in vain.
             self._whole_at_s[self._given] = self._poll_at_s = now_s
             return
@@ -73,5 +74,5 @@ class LookPlanner:
             for given in self._whole_at_s:
                 if all(less <= more for less, more in zip(given, self._given, strict=True)):
                     self._whole_at_s[given] = now_s + WHOLE_S
-            if begun.saturated and free and found:
+            if has_left_free and found:
                 self._poll_at_s = now_s

@@ -238,6 +238,16 @@ async def test_a_run_that_is_cancelled_before_its_process_is_there_is_not_called
     assert (done.ending.outcome, process.orders) == (RunOutcome.CANCELED, [])
 
 
+async def test_a_run_whose_lease_is_over_before_it_is_called_is_not_called() -> None:
+    process = FakeRunProcess()
+    live = live_run(process, lease_s=0.0)
+
+    done = await live.make()
+
+    assert (done.ending.outcome, done.ending.fails, done.ending.delay_s) == (RunOutcome.INTERRUPTED, False, 0.0)
+    assert (process.orders, live.is_called) == ([], False)
+
+
 async def test_a_look_hears_what_a_run_says_and_lets_it_live_on(process: FakeRunProcess) -> None:
     live = live_run(process)
     making = asyncio.create_task(live.make())

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from sql.jobs.runs import DUE_MAX, Begun
 from tests.support.handlers import NOON
 from tests.support.runs import begun_run
@@ -98,6 +100,10 @@ def test_a_part_that_fills_the_places_is_enough() -> None:
 
     assert it.wait_s(0.5, free=NONE_FREE) == POLL_S
     assert it.begin(0.6, free=ALL_FREE) == PART
+
+    it.learn(0.625, begun(4, saturated=True, short=True), read=PART, free=1)
+    assert it.wait_s(0.625, free=(1, 4)) == pytest.approx(SHORT_S), "the place became free while it looked"
+    assert it.begin(0.645, free=ALL_FREE) == PART
 
 
 def test_looks_without_a_place_do_not_use_up_the_one_that_finds_an_urgent_start() -> None:
