@@ -7,18 +7,40 @@ import random
 import subprocess
 import sys
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import cast
 
+import asyncpg
 import psutil
 import pytest
 
 from tests.chaos.clusters import Processes
 from tests.chaos.faults.fault import NothingToBreak
-from tests.chaos.faults.postgres import stop_immediate
+from tests.chaos.faults.postgres import lock_table, stop_immediate
 from tests.chaos.faults.processes import without_forks
-from tests.chaos.stage import stage_for
+from tests.chaos.stage import Stage, stage_for
+from tests.support.factories import value
 from tests.support.processes import kill
+from tests.support.waiting import eventually
 
 LOOK_S = 0.005
+
+
+class Admins:
+    """A stage of which no more is there than its superuser."""
+
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+
+    @asynccontextmanager
+    async def admin(self) -> AsyncIterator[asyncpg.Connection]:
+        """Lend a connection."""
+        connection = await asyncpg.connect(self._dsn)
+        try:
+            yield connection
+        finally:
+            await connection.close()
 
 
 @pytest.mark.exhaustive
@@ -38,6 +60,28 @@ async def test_a_server_that_one_fault_brings_up_again_is_not_stopped_by_another
         await first
         assert await stage.answers()
     assert seen_coming_up, "a second stop came while the server started"
+
+
+async def test_a_lock_of_a_table_begins_when_it_is_asked_for(dsn: str) -> None:
+    # Given a reader that stays open
+    stage = cast("Stage", Admins(dsn))
+    async with stage.admin() as reader, reader.transaction():
+        await reader.fetchval("select count(*) from shardclock.timers")
+
+        # When the table is to be locked, and waits for the reader
+        asked_s = time.time()
+        locking = asyncio.create_task(lock_table(stage, random.Random(1), 0.0))
+        await eventually(lambda: _waits_for_a_lock(dsn))
+        waited_s = time.time()
+
+    # Then the fault has begun already when everybody else had to wait behind it
+    hit = await locking
+    assert hit.began_at is not None
+    assert asked_s <= hit.began_at <= waited_s
+
+
+async def _waits_for_a_lock(dsn: str) -> bool:
+    return bool(await value(dsn, "select exists (select from pg_locks where not granted)"))
 
 
 def test_a_fork_of_a_process_is_not_taken_for_it() -> None:

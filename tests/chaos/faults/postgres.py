@@ -65,10 +65,13 @@ async def _outage(stage: Stage, for_s: float) -> AsyncIterator[psutil.Process]:
 
 
 async def lock_table(stage: Stage, _: random.Random, for_s: float) -> Hit:
-    """Lock the timers' table against everybody, as a careless ALTER TABLE does."""
+    """Lock the timers' table against everybody, as a careless ALTER TABLE does.
+
+    It begins when the lock is asked for: while it waits for a reader that was there before, all others wait behind it.
+    """
     async with stage.admin() as admin, admin.transaction():
-        await admin.execute("lock table shardclock.timers in access exclusive mode")
         began_at = time.time()
+        await admin.execute("lock table shardclock.timers in access exclusive mode")
         await asyncio.sleep(for_s)
     return Hit(began_at=began_at, ended_at=time.time())
 
