@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from keepers.clock import PostgresClock
 from workers.attempts import Jitter
 from workers.endpoint_queue import Send
+from workers.runs.ahead import AHEAD_MAX
 from workers.runs.needs import Needs
 
 
@@ -20,10 +21,11 @@ class Surroundings:
     """Hold what is the world's in production; a test whose clock it moves gives a world of its own.
 
     Without `send`, webhooks are sent over HTTP. `has_node` says whether some node has what a run needs, even if
-    others use it now.
+    others use it now. Up to `ahead_max` runs of jobs are begun ahead of their places, if the machine is fast enough.
     """
 
     clock: PostgresClock = field(default_factory=PostgresClock)
     jitter: Jitter = random.uniform
     send: Send | None = None
     has_node: Callable[[Needs], bool] = any_has_it
+    ahead_max: int = AHEAD_MAX

@@ -100,7 +100,7 @@ def _worker(dsn: str, app: AppHere, book: WebhookBook, chance: random.Random) ->
         jobs=app.job_specs,
         start=partial(HandlerHere, handlers=app.handlers),
         start_run=partial(RunHere, jobs=app.jobs),
-        surroundings=Surroundings(_clock(), chance.uniform, book.send),
+        surroundings=Surroundings(_clock(), chance.uniform, book.send, ahead_max=0),
     )
 
 

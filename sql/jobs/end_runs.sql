@@ -12,7 +12,7 @@
 --        locked its job or delivery, send it again; or LOST: the run was ended by somebody else, and nothing was changed
 -- locks: the deliveries and jobs, for the statement; leaves out those that others have locked
 -- index: deliveries_pkey, jobs_pkey, job_runs_pkey and timers_by_name_prefix, a probe or two for each run
-with attempt as materialized (
+with given as materialized (
     select a.*
     from unnest(
         :jobs::text[], :timer_keys::bigint[], :claims::integer[], :run_claims::integer[], :outcomes::text[],
@@ -29,14 +29,26 @@ held as materialized (
     from shardclock.deliveries d
     where d.timer_key = any (:timer_keys)
         and d.claimed_by = :holder::bigint
-        and ((d.timer_key, d.claims) in (select a.timer_key, a.claims from attempt a)) is true
+        and ((d.timer_key, d.claims) in (select g.timer_key, g.claims from given g)) is true
     for update of d skip locked
 ),
 locked as materialized (
-    select j.name, j.cancel_asked_at is not null as is_cancelled, j.state = 'STARTING' as is_starting
+    select
+        j.name, j.cancel_asked_at is not null as is_cancelled, j.cancel_why, j.state = 'STARTING' as is_starting
     from shardclock.jobs j
     where j.name = any (:jobs)
     for update of j skip locked
+),
+attempt as materialized (
+    -- A run that was cancelled, and put back before its worker had heard of it, is one that was cancelled.
+    select
+        g.job, g.timer_key, g.claims, g.run_claims, g.fails, g.delay, g.rest, g.duration_ms, g.traceback, g.result, g.log,
+        g.progress, g.message, g.called,
+        case when unheard.is_so then 'CANCELED' else g.outcome end as outcome,
+        case when unheard.is_so then l.cancel_why else g.reason end as reason
+    from given g
+    left join locked l on l.name = g.job
+    cross join lateral (select (l.is_cancelled and g.outcome = 'INTERRUPTED') is true as is_so) unheard
 ),
 clock as materialized (
     -- Read once, when all rows are locked.
@@ -119,7 +131,11 @@ again as (
         claimed_until = null,
         failed_attempts = d.failed_attempts + a.fails::integer,
         given_back = d.given_back + (not a.fails)::integer,
-        next_attempt_at = e.last_finish + a.delay,
+        -- One that was put back, to be made again at once, keeps its turn.
+        next_attempt_at = case
+            when a.fails or a.delay > interval '0' then e.last_finish + a.delay
+            else d.next_attempt_at
+        end,
         failures = case
             when not a.fails then d.failures
             else shardclock.with_failure(d.failures, d.failed_attempts + 1, a.reason, :holder, e.last_finish)

@@ -20,11 +20,12 @@ START_S = 120.0  # for the import of the user's code, and for a node that has wh
 START_AGAIN_S = 5.0
 TELL_S = 2.0  # for a process to take the word to end
 LOOK_S = 1.0  # for the answer to a look; a function that keeps Python's lock answers later
+WAIT_S = 0.1  # for a process, if the run was begun ahead; its start may be made elsewhere meanwhile
 KILL_S = 1.0  # for a kill to end a process
 
 
 class LiveRun:
-    """Make one run in a process that was lent for it; `was_used` says that the process has made other runs.
+    """Make one run in a process that is lent for it.
 
     `called` hears that the run's function begins, `ends` that the run was told to end, and why.
     """
@@ -33,9 +34,7 @@ class LiveRun:
         self,
         run: BegunRun,
         policy: JobPolicy,
-        process: RunProcess,
         *,
-        was_used: bool = False,
         lease_until_s: float,
         called: Callable[["LiveRun"], None],
         ends: Callable[["LiveRun", str], None],
@@ -43,7 +42,7 @@ class LiveRun:
     ) -> None:
         self.run = run
         self.policy = policy
-        self.process = process
+        self.process: RunProcess | None = None
         self.life = Lifetime(lease_until_s)
         self.is_well = False  # its process can make another run
         self.is_lost = False
@@ -52,11 +51,26 @@ class LiveRun:
         self._asked: Asked | None = None
         self._asked_why = ""
         self._is_asked = asyncio.Event()
+        self._is_lent = asyncio.Event()
+        self._refused: str | None = None
+        self.has_waited_in_vain = False  # for a process
         self._tells_called = called
-        self._was_used = was_used
+        self._was_used = False
+        self._began_s = time.monotonic()
         self._ends = ends
         self._jitter = jitter
         self._looking: asyncio.Task[None] | None = None
+
+    def lend(self, process: RunProcess, *, was_used: bool) -> None:
+        """Make the run in this process; `was_used` says that it has made other runs."""
+        self.process, self._was_used = process, was_used
+        self._began_s = time.monotonic()
+        self._is_lent.set()
+
+    def refuse(self, reason: str) -> None:
+        """Hear that no process can be started for it."""
+        self._refused = reason
+        self._is_lent.set()
 
     def ask(self, why: Asked, reason: str) -> None:
         """Ask it to end; the first reason counts."""
@@ -67,12 +81,12 @@ class LiveRun:
     def lose(self) -> None:
         """End its process at once: the run is somebody else's now, or may soon be."""
         self.is_lost = True  # nobody asks any more how it ended
-        self.process.kill()
+        if self.process is not None:
+            self.process.kill()
         self._is_asked.set()
 
     async def make(self) -> EndedRun:
         """Make the run; whatever its process does, this returns how it ended."""
-        began_s = time.monotonic()
         try:
             ending = await self._made()
         except ProcessDied as error:
@@ -85,18 +99,35 @@ class LiveRun:
         finally:
             if self._looking is not None:
                 self._looking.cancel()
-        seen = self.report.seen
-        return EndedRun(
-            self.run, ending, time.monotonic() - began_s, seen.log or None, progress=seen.progress, message=seen.message
-        )
+        took_s, seen = time.monotonic() - self._began_s, self.report.seen
+        return EndedRun(self.run, ending, took_s, seen.log or None, progress=seen.progress, message=seen.message)
 
     def look(self) -> None:
         """Begin to look at what the run has said; this also lets its process live on."""
-        if self.is_called and (self._looking is None or self._looking.done()):
-            self._looking = asyncio.create_task(self._look())
+        if self.process is not None and self.is_called and (self._looking is None or self._looking.done()):
+            self._looking = asyncio.create_task(self._look(self.process))
 
     async def _made(self) -> Ending:
-        if not await self._within(START_S, self.process.ready()):
+        if self.process is None:
+            await self._within(WAIT_S, self._is_lent.wait())
+        # Not whether the wait has ended: a process may have been lent in the moment in which the time was over.
+        if self.process is None:
+            return self._not_lent()
+        if self.is_lost or self._asked is not None:
+            self.is_well = self._was_used
+            return self._judged(Canceled("it had not begun"))
+        return await self._made_in(self.process)
+
+    def _not_lent(self) -> Ending:
+        if self._refused is not None:
+            return Ending(RunOutcome.INTERRUPTED, delay_s=START_AGAIN_S, reason=self._refused)
+        if self.is_lost or self._asked is not None:
+            return self._judged(Canceled("it had not begun"))
+        self.has_waited_in_vain = True
+        return Ending(RunOutcome.INTERRUPTED, delay_s=0.0, reason=f"no process was free within {WAIT_S:g} s")
+
+    async def _made_in(self, process: RunProcess) -> Ending:
+        if not await self._within(START_S, process.ready()):
             if self._asked is not None:
                 return self._judged(Canceled("it had not begun"))
             needs = Needs.of(0, self.policy)
@@ -110,17 +141,17 @@ class LiveRun:
         self._tells_called(self)
         run = self.run
         order = RunOrder(run.job, run.function, run.run_id, run.attempt, run.scheduled_at, run.config)
-        call = asyncio.ensure_future(self.process.run(order, lives_s=self.life.grant()))
+        call = asyncio.ensure_future(process.run(order, lives_s=self.life.grant()))
         try:
             if not await self._within(self.policy.max_runtime_s, call):
                 if self.is_lost:
                     raise ProcessDied("its run was lost")
-                await self._tell_to_end()
+                await self._tell_to_end(process)
                 # It ends itself if the kill does not reach it.
                 self.life.ends_by_s = time.monotonic() + self.policy.grace_s + KILL_S
                 done, _ = await asyncio.wait([call], timeout=self.policy.grace_s)
                 if not done:
-                    self.process.kill()
+                    process.kill()
                     killed = Canceled(f"it did not end within {self.policy.grace_s:g} s, and was killed")
                     return replace(self._judged(killed), rest_s=self.life.rest_s)
             outcome, self.report.seen = call.result()
@@ -147,21 +178,21 @@ class LiveRun:
             if working is not work and not working.done():
                 working.cancel()
 
-    async def _tell_to_end(self) -> None:
+    async def _tell_to_end(self, process: RunProcess) -> None:
         if self._asked is None:
             self.ask(Asked.BY_TIMEOUT, too_long(self.policy))
         self._ends(self, self._asked_why)
         try:
             async with asyncio.timeout(TELL_S):
-                await self.process.cancel()
+                await process.cancel()
         except (TimeoutError, ProcessDied):
             return  # it keeps Python's lock, or is gone; the call of the run, or the grace, decides
 
-    async def _look(self) -> None:
+    async def _look(self, process: RunProcess) -> None:
         try:
             async with asyncio.timeout(LOOK_S):
                 granted_s = self.life.grant()
-                self.report.seen = await self.process.look(lives_s=granted_s)
+                self.report.seen = await process.look(lives_s=granted_s)
                 self.life.was_granted(granted_s)
         except (TimeoutError, ProcessDied):
             return  # the call of the run says what became of it

@@ -41,16 +41,19 @@ class LookPlanner:
         """Ask for a look: what is due may have changed."""
         self._is_asked = True
 
-    def wait_s(self, now_s: float, *, free: tuple[int, int], has_ended: bool = False) -> float:
-        """Return how long the next look must wait; `has_ended` says that a run has."""
+    def wait_s(self, now_s: float, *, free: tuple[int, int], ahead: int = 0, has_ended: bool = False) -> float:
+        """Return how long the next look must wait.
+
+        Of those that are free so many are `ahead` of the places; `has_ended` says that a run has ended.
+        """
         # While starts wait for places, a hint that there is one more tells nothing.
         if (self._is_asked and not self._short[0]) or (has_ended and self._is_queued):
             return 0.0
         at_s = self._poll_at_s
-        for is_short, places in zip(self._short, free, strict=True):
+        for is_short, places, most in zip(self._short, free, (self._places + ahead, self._places), strict=True):
             if is_short and places:
                 # One look for several places, if they become free one right after the other.
-                at_s = min(at_s, now_s if 2 * places >= self._places else self._looked_at_s + SHORT_S)
+                at_s = min(at_s, now_s if 2 * places >= most else self._looked_at_s + SHORT_S)
         return max(0.0, at_s - now_s)
 
     def begin(self, now_s: float, *, free: tuple[int, int]) -> int:

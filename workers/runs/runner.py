@@ -20,7 +20,7 @@ from workers.hand import Hand
 from workers.runs.live import KILL_S, START_AGAIN_S, LiveRun
 from workers.runs.look_planner import LookPlanner
 from workers.runs.needs import Needs
-from workers.runs.places import Places
+from workers.runs.places import Places, not_started
 from workers.runs.process import RunProcess
 from workers.runs.writer import CALLED_S, RunWriter
 from workers.surroundings import Surroundings
@@ -62,7 +62,7 @@ class JobRunner:
         self._holder = holder
         self._specs = {spec.reference: spec for spec in specs}
         self._settings = settings
-        self._places = Places(settings.places, start=start)
+        self._places = Places(settings.places, start=start, ahead_max=around.ahead_max)
         self._planner = LookPlanner(settings.poll_s, settings.places)
         self._runs, self._watches, self._tends = session("runs"), session("watches"), session("tends")
         self._hand = Hand[BegunRun]()
@@ -164,7 +164,8 @@ class JobRunner:
             task.cancel()
         await asyncio.gather(*self._making.values(), return_exceptions=True)
         for it in self._live.values():
-            it.process.kill()
+            if it.process is not None:
+                it.process.kill()
             if it.is_lost:
                 continue
             reason = "its worker left, and it was broken off"
@@ -190,10 +191,10 @@ class JobRunner:
 
     @property
     def _free(self) -> tuple[int, int]:
-        return self._places.free, self._places.free_reserving
+        return self._places.room, self._places.room_reserving
 
     def _wait_s(self, *, has_ended: bool = False) -> float:
-        return self._planner.wait_s(time.monotonic(), free=self._free, has_ended=has_ended)
+        return self._planner.wait_s(time.monotonic(), free=self._free, ahead=self._places.ahead, has_ended=has_ended)
 
     async def _begin(self) -> bool:
         sent_s, before = time.monotonic(), len(self._writer)
@@ -201,8 +202,8 @@ class JobRunner:
         begun = await begin_runs(
             self._runs,
             self._holder,
-            places=self._places.free if self._specs else 0,
-            reserving=self._places.free_reserving if self._specs else 0,
+            places=self._places.room if self._specs else 0,
+            reserving=self._places.room_reserving if self._specs else 0,
             lease_s=self._settings.lease_s,
             running=[key for key, _ in self._live],
             look=read,
@@ -214,10 +215,9 @@ class JobRunner:
             except InvalidJob as refusal:
                 self._writer.end(EndedRun(run, Ending(RunOutcome.FAILED, fails=True, reason=str(refusal))))
             except Exception as error:  # noqa: BLE001 - whatever Ray says, the other runs of this answer have begun
-                reason = f"its process can't be started: {type(error).__name__}: {error}"[:300]
-                ending = Ending(RunOutcome.INTERRUPTED, delay_s=START_AGAIN_S, reason=reason)
+                ending = Ending(RunOutcome.INTERRUPTED, delay_s=START_AGAIN_S, reason=not_started(error))
                 self._writer.end(EndedRun(run, ending))
-        self._planner.learn(time.monotonic(), begun, read=read, free=self._places.free)
+        self._planner.learn(time.monotonic(), begun, read=read, free=self._places.room)
         return len(self._writer) > before
 
     def _take(self, run: BegunRun, policy: JobPolicy, sent_s: float) -> None:
@@ -244,26 +244,29 @@ class JobRunner:
             reason = f"no node has {needs}, and another run waits in its place for a node to come"
             self._writer.end(EndedRun(run, Ending(RunOutcome.INTERRUPTED, delay_s=NO_NODE_S, reason=reason)))
             return
-        process, was_used = self._places.take(needs)
-        if not has_node:
-            self._without_node.add(run.claim)
         live = LiveRun(
             run,
             policy,
-            process,
-            was_used=was_used,
             lease_until_s=sent_s + self._settings.lease_s - MARGIN_S,
             called=self._call,
             ends=self._terminate,
             jitter=self._jitter,
         )
+        self._places.take(needs, live)
+        if not has_node:
+            self._without_node.add(run.claim)
         self._live[run.claim] = live
         self._making[run.claim] = asyncio.create_task(self._made(live, needs), name=run.run_id)
 
     async def _made(self, live: LiveRun, needs: Needs) -> None:
         ended = await live.make()
         self._forget(live.run.claim)
-        self._places.give_back(needs, live.process, is_well=live.is_well and not live.is_lost)
+        if live.process is None:
+            self._places.give_up(live, in_vain=live.has_waited_in_vain)
+        else:
+            is_well = live.is_well and not live.is_lost
+            took_s = ended.duration_s if is_well and live.is_called else None
+            self._places.give_back(needs, live.process, is_well=is_well, took_s=took_s)
         if live.is_lost or not live.is_called:
             self._writer.uncall(live.run)
         if live.is_lost:

@@ -31,7 +31,7 @@ class Told:
 
 
 def live_run(
-    process: FakeRunProcess,
+    process: FakeRunProcess | None,
     told: Told | None = None,
     *,
     lease_s: float = 20.0,
@@ -44,15 +44,16 @@ def live_run(
     def called(_: LiveRun) -> None:
         said.called += 1
 
-    return LiveRun(
+    live = LiveRun(
         begun_run(config='{"city": "Rome"}'),
         job_policy(**numbers),
-        process,
-        was_used=was_used,
         lease_until_s=time.monotonic() + lease_s,
         called=called,
         ends=lambda _, why: said.ends.append(why),
     )
+    if process is not None:
+        live.lend(process, was_used=was_used)
+    return live
 
 
 async def ended(live: LiveRun, when: Callable[[], None], process: FakeRunProcess) -> EndedRun:
@@ -246,6 +247,97 @@ async def test_a_run_whose_lease_is_over_before_it_is_called_is_not_called() -> 
 
     assert (done.ending.outcome, done.ending.fails, done.ending.delay_s) == (RunOutcome.INTERRUPTED, False, 0.0)
     assert (process.orders, live.is_called) == ([], False)
+
+
+async def test_a_run_that_was_begun_ahead_is_made_when_it_is_lent_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers.runs.live, "WAIT_S", 60.0)
+    process, live = FakeRunProcess(), live_run(None)
+    making = asyncio.create_task(live.make())
+    await asyncio.sleep(0.2)
+    assert not live.is_called
+
+    lent_s = time.monotonic()
+    live.lend(process, was_used=True)
+    done = await making
+
+    assert (done.ending.outcome, len(process.orders), live.is_well) == (RunOutcome.SUCCEEDED, 1, True)
+    assert done.duration_s <= time.monotonic() - lent_s, "the wait is not the run's"
+
+
+async def test_a_run_that_was_begun_ahead_in_vain_is_due_again_at_once_and_that_was_no_attempt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(workers.runs.live, "WAIT_S", 0.01)
+    live = live_run(None)
+
+    done = await live.make()
+
+    assert (done.ending.outcome, done.ending.fails, done.ending.delay_s) == (RunOutcome.INTERRUPTED, False, 0.0)
+    assert done.ending.reason == "no process was free within 0.01 s"
+    assert live.has_waited_in_vain
+
+
+async def test_a_process_that_is_lent_in_the_moment_in_which_the_wait_is_over_is_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Given a run that waits
+    monkeypatch.setattr(workers.runs.live, "WAIT_S", 0.01)
+    process, live = FakeRunProcess(), live_run(None)
+    making = asyncio.create_task(live.make())
+    await asyncio.sleep(0)
+
+    # When a process is lent in the turn of the loop in which its time is over, just after that
+    asyncio.get_running_loop().call_later(0.02, lambda: live.lend(process, was_used=True))
+    time.sleep(0.05)  # noqa: ASYNC251 - so that one turn finds both moments past
+
+    # Then the run is made in it
+    assert (await making).ending.outcome is RunOutcome.SUCCEEDED
+    assert not process.killed
+
+
+@pytest.mark.parametrize("is_lent", [False, True])
+@pytest.mark.parametrize(
+    ("asked", "outcome"), [(Asked.BY_CLIENT, RunOutcome.CANCELED), (Asked.BY_DRAIN, RunOutcome.INTERRUPTED)]
+)
+async def test_a_run_that_is_to_end_while_it_waits_for_a_process_is_not_made(
+    asked: Asked, outcome: RunOutcome, is_lent: bool
+) -> None:
+    process, live = FakeRunProcess(), live_run(None)
+    making = asyncio.create_task(live.make())
+    await asyncio.sleep(0)
+
+    live.ask(asked, "as the test says")
+    if is_lent:
+        live.lend(process, was_used=True)
+    done = await making
+
+    assert (done.ending.outcome, process.orders, live.is_called) == (outcome, [], False)
+    assert live.is_well is is_lent, "a process that was not called can be lent again"
+    assert not live.has_waited_in_vain
+
+
+async def test_a_run_that_was_lost_while_it_waited_is_not_made_whatever_it_is_lent() -> None:
+    process, live = FakeRunProcess(), live_run(None)
+    making = asyncio.create_task(live.make())
+    await asyncio.sleep(0)
+
+    live.lose()
+    live.lend(process, was_used=True)
+    await making
+
+    assert (process.orders, live.is_called) == ([], False)
+
+
+async def test_a_run_for_which_no_process_can_be_started_is_made_later() -> None:
+    live = live_run(None)
+    making = asyncio.create_task(live.make())
+    await asyncio.sleep(0)
+
+    live.refuse("no node is there")
+    done = await making
+
+    assert (done.ending.outcome, done.ending.fails, done.ending.delay_s) == (RunOutcome.INTERRUPTED, False, 5.0)
+    assert (done.ending.reason, live.has_waited_in_vain) == ("no node is there", False)
 
 
 async def test_a_look_hears_what_a_run_says_and_lets_it_live_on(process: FakeRunProcess) -> None:

@@ -65,6 +65,8 @@ def test_while_places_are_short_a_hint_tells_nothing_and_free_places_are_filled_
     assert it.wait_s(0.005, free=NONE_FREE) == POLL_S - 0.005
     assert it.wait_s(0.005, free=(1, 4)) == SHORT_S - 0.005
     assert it.wait_s(0.005, free=(2, 4)) == 0.0
+    assert it.wait_s(0.005, free=(2, 4), ahead=4) == SHORT_S - 0.005, "half of those that are ahead, too"
+    assert it.wait_s(0.005, free=(4, 4), ahead=4) == 0.0
 
 
 def test_plain_starts_do_not_wait_because_others_wait_for_what_they_reserve() -> None:

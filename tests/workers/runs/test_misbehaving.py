@@ -95,14 +95,15 @@ async def process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
 
 def live_run(process: PipedRunProcess, job: str, **numbers: Any) -> LiveRun:
     """Prepare a run of a job in this process."""
-    return LiveRun(
+    live = LiveRun(
         begun_run(job=job, function=f"app_of_misbehaving:{job}"),
         job_policy(**numbers),
-        process,
         lease_until_s=time.monotonic() + 60.0,
         called=lambda _: None,
         ends=lambda _, _why: None,
     )
+    live.lend(process, was_used=False)
+    return live
 
 
 async def made(process: PipedRunProcess, job: str) -> EndedRun:

@@ -5,33 +5,69 @@ from __future__ import annotations
 import pytest
 
 from tests.support.runs import FakeRunProcess, RunProcesses
+from workers.runs.ahead import AHEAD_S
 from workers.runs.needs import Needs
 from workers.runs.places import Places
+from workers.runs.process import RunProcess
 
+SHORT_S = AHEAD_S / 10
 PLAIN, URGENT, LAST, ON_A_GPU = Needs(), Needs(priority=1), Needs(priority=4), Needs(num_gpus=1.0)
 
 
+class Run:
+    """One that needs a process."""
+
+    def __init__(self, places: Places, needs: Needs = PLAIN) -> None:
+        self.process: RunProcess | None = None
+        self.was_used = False
+        self.refused = ""
+        self._places, self._needs = places, needs
+        places.take(needs, self)
+
+    def lend(self, process: RunProcess, *, was_used: bool) -> None:
+        """Keep it."""
+        self.process, self.was_used = process, was_used
+
+    def refuse(self, reason: str) -> None:
+        """Keep why."""
+        self.refused = reason
+
+    def end(self, *, is_well: bool = True, took_s: float | None = None) -> None:
+        """Give the process back."""
+        assert self.process is not None
+        self._places.give_back(self._needs, self.process, is_well=is_well, took_s=took_s)
+
+
+class Clock:
+    """A clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+
+    def __call__(self) -> float:
+        """Tell the time."""
+        return self.now_s
+
+
 def test_a_process_that_is_well_is_lent_again_to_a_run_with_the_same_needs() -> None:
-    processes = RunProcesses()
-    places = Places(2, start=processes)
+    places = Places(2, start=RunProcesses())
 
-    first, was_used = places.take(PLAIN)
-    assert not was_used
-    assert places.free == 1
-    places.give_back(PLAIN, first, is_well=True)
+    first = Run(places)
+    assert not first.was_used
+    assert places.room == 1
+    first.end()
 
-    assert places.free == 2
-    assert places.take(PLAIN) == (first, True)
-    assert places.take(URGENT)[0] is not first, "a process only ever gets nicer"
-    assert places.free == 0
+    second, urgent = Run(places), Run(places, URGENT)
+    assert (second.process, second.was_used) == (first.process, True)
+    assert urgent.process is not first.process, "a process only ever gets nicer"
 
 
 def test_one_that_is_not_well_or_that_reserves_something_is_ended() -> None:
     processes = RunProcesses()
     places = Places(2, start=processes)
 
-    places.give_back(PLAIN, places.take(PLAIN)[0], is_well=False)
-    places.give_back(ON_A_GPU, places.take(ON_A_GPU)[0], is_well=True)
+    Run(places).end(is_well=False)
+    Run(places, ON_A_GPU).end()
 
     assert [process.killed for _, process in processes.started] == [True, True]
     assert [needs for needs, _ in processes.started] == [PLAIN, ON_A_GPU]
@@ -39,12 +75,12 @@ def test_one_that_is_not_well_or_that_reserves_something_is_ended() -> None:
 
 def test_runs_that_reserve_something_have_places_of_their_own() -> None:
     places = Places(2, start=RunProcesses())
-    waiting = [places.take(ON_A_GPU)[0] for _ in range(2)]
+    waiting = [Run(places, ON_A_GPU) for _ in range(2)]
 
-    assert (places.free, places.free_reserving) == (2, 0)
-    places.take(PLAIN)
-    places.give_back(ON_A_GPU, waiting[0], is_well=True)
-    assert (places.free, places.free_reserving) == (1, 1)
+    assert (places.room, places.room_reserving) == (2, 0)
+    Run(places)
+    waiting[0].end()
+    assert (places.room, places.room_reserving) == (1, 1)
 
 
 def test_a_process_that_can_not_be_started_takes_up_no_place() -> None:
@@ -54,22 +90,97 @@ def test_a_process_that_can_not_be_started_takes_up_no_place() -> None:
     places = Places(1, start=refuse)
     for needs in (PLAIN, ON_A_GPU):
         with pytest.raises(ValueError, match="whole numbers"):
-            places.take(needs)
+            Run(places, needs)
 
-    assert (places.free, places.free_reserving) == (1, 1)
+    assert (places.room, places.room_reserving) == (1, 1)
 
 
 def test_there_are_never_more_processes_than_places() -> None:
     processes = RunProcesses()
     places = Places(2, start=processes)
     for needs in (PLAIN, URGENT):
-        places.give_back(needs, places.take(needs)[0], is_well=True)
+        Run(places, needs).end()
 
-    places.take(LAST)
+    Run(places, LAST)
 
     assert [process.killed for _, process in processes.started] == [True, False, False]
-    places.take(ON_A_GPU)
+    Run(places, ON_A_GPU)
     places.end()
     assert [process.killed for _, process in processes.started] == [True, True, False, False], (
         "what is lent is its run's"
     )
+
+
+def test_what_is_begun_ahead_of_the_places_gets_the_process_of_the_run_before() -> None:
+    clock = Clock()
+    places = Places(1, start=RunProcesses(), clock=clock)
+    for _ in range(2):
+        Run(places).end(took_s=SHORT_S)
+    assert (places.ahead, places.room, places.room_reserving) == (2, 3, 1)
+
+    first, second, third = (Run(places) for _ in range(3))
+    assert [it.process is None for it in (first, second, third)] == [False, True, True]
+    assert places.room == 0
+    process = first.process
+    first.end()
+
+    assert (second.process, second.was_used, third.process) == (process, True, None)
+    clock.now_s += 2 * AHEAD_S
+    assert (places.ahead, places.room) == (0, 0), "there are more than there may be"
+    second.end()
+    assert third.process is process
+
+
+@pytest.mark.parametrize("took_s", [None, AHEAD_S])
+def test_after_a_run_that_was_not_called_or_took_longer_none_is_begun_ahead(took_s: float | None) -> None:
+    places = Places(1, start=RunProcesses())
+    Run(places).end(took_s=took_s)
+
+    assert places.room == 1
+
+
+def test_where_none_may_be_ahead_none_is() -> None:
+    places = Places(1, start=RunProcesses(), ahead_max=0)
+    Run(places).end(took_s=SHORT_S)
+
+    assert places.room == 1
+
+
+def test_short_runs_that_reserve_something_let_none_be_begun_ahead() -> None:
+    places = Places(1, start=RunProcesses())
+    Run(places, ON_A_GPU).end(took_s=SHORT_S)
+
+    assert (places.room, places.room_reserving) == (1, 1)
+
+
+@pytest.mark.parametrize(("in_vain", "ahead"), [(True, 0), (False, 1)])
+def test_one_that_gives_up_has_no_turn_and_if_it_waited_in_vain_none_follows_it(in_vain: bool, ahead: int) -> None:
+    places = Places(1, start=RunProcesses(), clock=Clock())
+    Run(places).end(took_s=SHORT_S)
+    busy, waiting = Run(places), Run(places)
+
+    places.give_up(waiting, in_vain=in_vain)
+    assert places.ahead == ahead
+    busy.end()
+
+    assert waiting.process is None
+    assert places.room == 1 + ahead
+
+
+def test_those_that_wait_hear_that_no_process_can_be_started() -> None:
+    started = RunProcesses()
+
+    def once(needs: Needs) -> FakeRunProcess:
+        if started.started:
+            raise ValueError("no node is there")
+        return started(needs)
+
+    places = Places(1, start=once, clock=Clock())
+    for _ in range(2):
+        Run(places).end(took_s=SHORT_S)
+    first, *waiting = (Run(places) for _ in range(3))
+
+    first.end(is_well=False)
+
+    assert [it.refused for it in waiting] == ["its process can't be started: ValueError: no node is there"] * 2
+    assert places.room == 3

@@ -1,0 +1,141 @@
+"""Prove that short runs are begun and ended many at a time, and that none of them is stuck behind a long one."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+import workers.runs.ahead
+import workers.runs.live
+import workers.runs.runner
+from shardclock import Completed, RunOrder
+from sql.jobs.runs import Begun, begin_runs
+from tests.support.factories import HolderClient, query, value
+from tests.support.job_runs import declare, fire, is_whole
+from tests.support.jobs import job_spec
+from tests.support.runs import RunProcesses, running_jobs
+from tests.support.waiting import eventually
+from workers.settings import WorkerSettings
+
+ONE_PLACE = WorkerSettings(delivery_poll_s=0.01, heartbeat_s=0.02, run_places=1)
+SPECS = [job_spec(f"job{number}", every_s=3_600.0) for number in range(30)]
+
+
+@pytest.fixture(autouse=True)
+def _every_run_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers.runs.ahead, "AHEAD_S", 60.0)  # however slow the machine is
+
+
+@pytest.fixture
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers.runs.live, "WAIT_S", 60.0)
+
+
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Give how many runs were begun by each statement that began one."""
+    counts: list[int] = []
+
+    async def begin(*args: Any, **kwargs: Any) -> Begun:
+        answer = await begin_runs(*args, **kwargs)
+        counts.extend([len(answer.runs)] if answer.runs else [])
+        return answer
+
+    monkeypatch.setattr(workers.runs.runner, "begin_runs", begin)
+    return counts
+
+
+def the_eleventh_lasts() -> tuple[RunProcesses, asyncio.Event]:
+    """Make processes whose eleventh run, and each that follows, waits until the gate is open."""
+    gate = asyncio.Event()
+    gate.set()
+
+    def plays(_: RunOrder) -> Completed:
+        if len(processes.orders) == 10:
+            gate.clear()
+        return Completed()
+
+    processes = RunProcesses(plays, gate=gate)
+    return processes, gate
+
+
+@pytest.mark.usefixtures("_patient")
+async def test_short_runs_are_begun_ahead_of_their_places(dsn: str, shard: HolderClient, begun: list[int]) -> None:
+    processes = RunProcesses()
+    await declare(dsn, *SPECS)
+    await fire(shard)
+
+    async with running_jobs(dsn, processes, SPECS, ONE_PLACE):
+        await eventually(lambda: _ended(dsn, successes=30))
+
+    assert begun[0] == 1, "nobody knows yet that they are short"
+    assert max(begun) > 4
+    assert len(begun) < 15
+    assert len(processes.started) == 1, "one at a time is made, all the same"
+    assert sorted(order.job for order in processes.orders) == sorted(spec.name for spec in SPECS)
+    assert await is_whole(dsn) == []
+
+
+async def test_what_was_begun_ahead_of_a_run_that_lasts_is_put_back_and_made_later(
+    dsn: str, shard: HolderClient
+) -> None:
+    processes, gate = the_eleventh_lasts()
+    await declare(dsn, *SPECS)
+    await fire(shard)
+    due = await query(dsn, "select target, next_attempt_at from shardclock.deliveries")
+
+    async with running_jobs(dsn, processes, SPECS, ONE_PLACE) as worker:
+        await eventually(lambda: len(processes.orders) == 11)
+        await eventually(lambda: _has_put_back(dsn))
+        await eventually(lambda: len(worker._runner) == 1)
+        left = await query(dsn, "select target, next_attempt_at from shardclock.deliveries where claimed_by is null")
+        assert {*left} <= {*due}, "they keep their turn"
+        gate.set()
+        await eventually(lambda: _ended(dsn, successes=30))
+
+    first_attempts = "select count(*) from shardclock.job_runs where outcome = 'SUCCEEDED' and attempt = 1"
+    assert await value(dsn, first_attempts) == 30
+    assert sorted(order.job for order in processes.orders) == sorted(spec.name for spec in SPECS), "each called once"
+    assert await is_whole(dsn) == []
+
+
+@pytest.mark.usefixtures("_patient")
+async def test_a_worker_that_leaves_puts_back_what_it_has_begun_ahead(dsn: str, shard: HolderClient) -> None:
+    processes, _ = the_eleventh_lasts()
+    await declare(dsn, *SPECS)
+    await fire(shard)
+
+    async with running_jobs(dsn, processes, SPECS, ONE_PLACE) as worker:
+        await eventually(lambda: len(processes.orders) == 11 and len(worker._runner) > 1)
+
+    reasons = await query(dsn, "select distinct reason from shardclock.job_runs where outcome = 'INTERRUPTED'")
+    assert "its worker left; it had not begun" in {row["reason"] for row in reasons}
+    assert len(processes.orders) == 11
+    rest = await value(dsn, "select count(*) from shardclock.deliveries where claimed_by is null")
+    assert rest == 30 - await value(dsn, "select sum(successes) from shardclock.jobs")
+    assert await is_whole(dsn) == []
+
+
+@pytest.mark.usefixtures("_patient")
+async def test_of_runs_that_are_begun_together_the_most_urgent_is_made_first(dsn: str, shard: HolderClient) -> None:
+    processes = RunProcesses()
+    specs = [job_spec(f"job{number}", every_s=3_600.0, priority=1 + number % 4) for number in reversed(range(12))]
+    await declare(dsn, *specs)
+    await fire(shard)
+
+    async with running_jobs(dsn, processes, specs, ONE_PLACE):
+        await eventually(lambda: _ended(dsn, successes=12))
+
+    priorities = [next(it.priority for it in specs if it.name == order.job) for order in processes.orders]
+    assert priorities == sorted(priorities)
+
+
+async def _ended(dsn: str, *, successes: int) -> bool:
+    return await value(dsn, "select sum(successes) from shardclock.jobs") == successes
+
+
+async def _has_put_back(dsn: str) -> bool:
+    rows = await query(dsn, "select reason from shardclock.job_runs where outcome = 'INTERRUPTED'")
+    return "no process was free within 0.1 s" in {row["reason"] for row in rows}
