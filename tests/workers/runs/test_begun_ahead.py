@@ -133,7 +133,7 @@ async def test_of_runs_that_are_begun_together_the_most_urgent_is_made_first(dsn
 
 
 async def _ended(dsn: str, *, successes: int) -> bool:
-    return await value(dsn, "select sum(successes) from shardclock.jobs") == successes
+    return bool(await value(dsn, "select sum(successes) from shardclock.jobs") == successes)
 
 
 async def _has_put_back(dsn: str) -> bool:
