@@ -1,6 +1,6 @@
 """Answers that come later: of a request whose caller waits, no more is kept than its answer needs.
 
-What routes a request, checks it and knows its body would else stay with each of the thousands that wait.
+Otherwise what has routed and checked a request, and its body, would stay in memory for each of thousands who wait.
 """
 
 from collections.abc import Awaitable, Callable

@@ -8,10 +8,10 @@
 -- out:   at least one row: server_time timestamptz, dropped bigint (starts that were skipped or discarded), replaced
 --        bigint (runs that are to end for a later start), saturated boolean (there may be more than were read), short
 --        boolean and short_reserving boolean (more could have begun of either kind, if there had been places), queued
---        boolean (a start waits for its job's run to end), then one run, the most urgent first, or nulls: job text,
---        function text, timer_key bigint, claims integer (of the delivery, which the caller has now), run_claims integer
---        (of the mark: if it is another one, that run crashed, and the caller ends it), attempt integer, scheduled_at
---        timestamptz, config text, policy text, lease_left interval (of the run that crashed)
+--        boolean (a start waits for its job's run to end). Each row also has a run, or nulls; the most urgent run
+--        comes first: job text, function text, timer_key bigint, claims integer (of the delivery, which the caller has
+--        now), run_claims integer (of the mark: if it is another one, that run crashed, and the caller ends it), attempt
+--        integer, scheduled_at timestamptz, config text, policy text, lease_left interval (of the run that crashed)
 -- locks: the claimed and dropped deliveries and the marked jobs, for the statement; leaves out what others have locked
 -- index: deliveries_of_jobs, the first :look that are due; jobs_pkey and deliveries_pkey, one probe of each for each of
 --        these; holders_pkey, holders_ended

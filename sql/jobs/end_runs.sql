@@ -40,7 +40,7 @@ locked as materialized (
     for update of j skip locked
 ),
 attempt as materialized (
-    -- A run that was cancelled, and put back before its worker had heard of it, is one that was cancelled.
+    -- If a run was cancelled, and its worker put it back before it heard of that, the run counts as cancelled.
     select
         g.job, g.timer_key, g.claims, g.run_claims, g.fails, g.delay, g.rest, g.duration_ms, g.traceback, g.result, g.log,
         g.progress, g.message, g.called,

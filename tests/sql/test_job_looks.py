@@ -1,4 +1,4 @@
-"""Prove what a look tells of starts that it did not begin, and that a short run's end tells of its call."""
+"""A look tells of starts that it did not begin, and the end of a short run tells that the run was called."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prove that short runs are begun and ended many at a time, and that none of them is stuck behind a long one."""
+"""Short runs are begun many at a time, and none of them is stuck behind a long one."""
 
 from __future__ import annotations
 

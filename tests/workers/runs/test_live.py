@@ -286,7 +286,7 @@ async def test_a_process_that_is_lent_in_the_moment_in_which_the_wait_is_over_is
     making = asyncio.create_task(live.make())
     await asyncio.sleep(0)
 
-    # When a process is lent in the turn of the loop in which its time is over, just after that
+    # When its time is over, and a process is lent just after that, in the same turn of the loop
     asyncio.get_running_loop().call_later(0.02, lambda: live.lend(process, was_used=True))
     time.sleep(0.05)  # noqa: ASYNC251 - so that one turn finds both moments past
 
