@@ -16,6 +16,7 @@ RATED_S = 0.5  # the rate of firings is measured over at least this long
 # Full-scan period: own slots 0.5 s, all slots 10 s; longer when scans are slower than the pause between them.
 OWN_FULL_SCAN_S, SWEEP_FULL_SCAN_S = 0.5, 10.0
 RECENT_S = 2.0  # what fell due longer ago was seen by a scan before, or is found by a full scan of its slot
+LATE_MAX = 2.0  # a scan that begins late makes up for it, with this many times the slots that are planned at most
 SLOW_S = 0.5  # a claim takes longer only if it reads past a million dead rows of fired timers, or if Postgres hangs
 
 
@@ -96,6 +97,16 @@ class ClaimPlanner:
         if self._under_way is not None:
             self._under_way.fail(now_s=now_s)
 
+    def _between_s(self, since_s: float) -> float:
+        """Say how much of a rotation the next scan must make: what its pause calls for, or more if it is late.
+
+        A busy machine's scans take longer than the pauses between them, and the rotation would, too. While the shard
+        fires directly it does: there each slot more costs every timer, and the rotation only those written overdue.
+        """
+        if self.direct:
+            return DIRECT_S
+        return min(max(self.settings.poll_s, since_s), LATE_MAX * self.settings.poll_s)
+
     def _choose(self, held: int, now_s: float) -> Iterator[tuple[Scan, RotatingScan | None, float | None]]:
         """Choose scans, each with its rotation and the seconds between two; None: the next begins when one ends."""
         settings = self.settings
@@ -106,14 +117,14 @@ class ClaimPlanner:
         # Without room in the queue only overdue timers are taken: plain ones are fired at once and need no room.
         horizon_s = settings.horizon_s if room >= batch and not self.direct else 0.0
         floor_s = RAMP_AFTER_S if self.ramp.holds_back(batch, now_s=now_s) else None
+        since_s = now_s - self.looked_at
         if not self.has_backlog:
             self._looking_at = now_s
-            yield Scan("own", horizon_s, batch, floor_s), self._own, self.pause_s
+            yield Scan("own", horizon_s, batch, floor_s), self._own, self._between_s(since_s)
         else:
             # Many timers due at the same moment may have filled the queue. Half a batch of room is kept for the timers
             # due after them: otherwise these would be leased only when the whole backlog is fired.
             ahead = min(batch, room + batch // 2)
-            since_s = now_s - self.looked_at
             if ahead > 0 and since_s >= settings.poll_s:
                 self._looking_at = now_s
                 yield Scan("ahead", settings.horizon_s, ahead, min(since_s, RAMP_AFTER_S)), None, None

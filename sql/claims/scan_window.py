@@ -10,7 +10,9 @@ from datetime import timedelta
 
 from timers.model import SLOTS
 
-SHRINK_AFTER_FAILURE = 8  # after a scan that did not come back, the next one scans this many times fewer slots in full
+# After a scan that did not come back, the next one scans this many times fewer slots in full. After a quick one it may
+# scan this many times more: what holds a scan up is more often a lock than rows that have fired.
+SHRINK_AFTER_FAILURE, GROWTH_MAX = 8, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,8 @@ class RotatingScan:
     are slow.
 
     There may be many rows that have fired and that vacuum can't remove yet. So after a scan that took longer than
-    `long_s`, or failed after that time, the next one scans fewer slots in full.
+    `long_s`, or failed after that time, the next one scans fewer slots in full. After one that took less, the next may
+    scan as many as should fit in that time.
 
     units:   now_s in seconds of the monotonic clock
     """
@@ -76,10 +79,12 @@ class RotatingScan:
         """Record that the scan came back, and for how long the oldest timer that it left has been overdue."""
         self._since = self._began_at - left_s
         self._full_from = (self._full_from + self._full_count) % SLOTS
-        if now_s > self._began_at + self.long_s:
+        took_s = now_s - self._began_at
+        if took_s > self.long_s:
             self._full_count_max = max(1, self._full_count // 2)
         elif self._full_count == self._full_count_max:
-            self._full_count_max = min(SLOTS, 2 * self._full_count)
+            growth = min(self.long_s / took_s, GROWTH_MAX) if took_s else GROWTH_MAX
+            self._full_count_max = min(SLOTS, math.ceil(growth * self._full_count))
 
     def fail(self, *, now_s: float) -> None:
         """Record that the scan did not come back; a scan that failed at once says nothing about its length."""

@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from tests.chaos.clusters import Processes
+from tests.chaos.faults import postgres
 from tests.chaos.faults.fault import NothingToBreak
 from tests.chaos.faults.postgres import lock_table, stop_immediate
 from tests.chaos.faults.processes import without_forks
@@ -78,6 +79,20 @@ async def test_a_lock_of_a_table_begins_when_it_is_asked_for(dsn: str) -> None:
     hit = await locking
     assert hit.began_at is not None
     assert asked_s <= hit.began_at <= waited_s
+
+
+async def test_a_lock_that_a_reader_keeps_from_the_rig_makes_no_minute_of_standstill(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres, "LOCK_WAIT_S", 0.05)
+    stage = cast("Stage", Admins(dsn))
+    async with stage.admin() as reader, reader.transaction():
+        await reader.fetchval("select count(*) from shardclock.timers")
+
+        hit = await lock_table(stage, random.Random(1), 60.0)
+
+    assert hit.detail == {"locked": False}
+    assert hit.began_at is not None, "everybody waited behind it"
 
 
 async def _waits_for_a_lock(dsn: str) -> bool:

@@ -235,8 +235,8 @@ def test_the_next_scan_covers_the_slots_and_the_time_of_one_that_failed(planner:
     scans(planner, now_s=NOW_S + 0.25)
     scans(planner, now_s=NOW_S + 0.5)
 
-    assert calm(planner, now_s=NOW_S + 0.875) == [ScanWindow(2.75, full_from=210, full_count=210)]
-    assert calm(planner, now_s=NOW_S + 0.9375) == [ScanWindow(2.0625, full_from=420, full_count=210)]
+    assert calm(planner, now_s=NOW_S + 0.875) == [ScanWindow(2.75, full_from=210, full_count=420)]
+    assert calm(planner, now_s=NOW_S + 0.9375) == [ScanWindow(2.0625, full_from=630, full_count=210)]
 
 
 def test_with_a_backlog_it_reads_all_slots_in_full_and_the_next_window_starts_there(planner: ClaimPlanner) -> None:
@@ -245,7 +245,19 @@ def test_with_a_backlog_it_reads_all_slots_in_full_and_the_next_window_starts_th
     assert planner.has_backlog
 
     assert calm(planner, now_s=NOW_S + 0.5) == [None, None], "a scan ahead, and a scan"
-    assert calm(planner, now_s=NOW_S + 0.75) == [ScanWindow(2.25, full_from=210, full_count=210)]
+    assert calm(planner, now_s=NOW_S + 0.75) == [ScanWindow(2.25, full_from=210, full_count=420)]
+
+
+def test_a_scan_that_begins_late_reads_more_slots_in_full_so_that_a_rotation_takes_no_longer(
+    planner: ClaimPlanner,
+) -> None:
+    read, now_s = [], NOW_S
+    calm(planner, now_s=now_s)
+    for since_s in (0.125, 0.1875, 1.0):
+        now_s += since_s
+        read += [it.full_count for it in calm(planner, now_s=now_s)[:1] if it is not None]
+
+    assert read == [210, 315, 420], "as planned, half as many again, and at most twice as many"
 
 
 def test_frequent_scans_read_few_slots_in_full(planner: ClaimPlanner) -> None:

@@ -41,13 +41,27 @@ def whole(rotation: RotatingScan, outcomes: Sequence[Outcome]) -> list[int | Non
 
 
 def test_a_slow_scan_halves_the_number_of_slots_that_the_next_scan_reads_in_full(rotation: RotatingScan) -> None:
-    assert whole(rotation, ["slow", "slow", "slow", "quick", "quick", "quick", "quick"]) == [
-        None, 420, 210, 105, 210, 420, None,
-    ]  # fmt: skip
+    assert whole(rotation, ["slow", "slow", "slow", "quick"]) == [None, 420, 210, 105]
 
 
 def test_after_a_stuck_scan_the_next_one_reads_an_eighth_of_the_slots_in_full(rotation: RotatingScan) -> None:
-    assert whole(rotation, ["stuck", "stuck", "stuck", "stuck", "quick", "quick"]) == [None, 105, 13, 1, 1, 2]
+    assert whole(rotation, ["stuck", "stuck", "stuck", "stuck"]) == [None, 105, 13, 1]
+
+
+def test_soon_after_a_lock_that_no_scan_came_past_scans_read_all_slots_in_full_again(rotation: RotatingScan) -> None:
+    """A timer that is written long overdue waits for its slot's turn, and must not wait for ten scans."""
+    whole(rotation, ["stuck"] * 4)
+
+    assert whole(rotation, ["quick"] * 5) == [1, 8, 64, 512, None]
+
+
+def test_a_scan_reads_as_many_slots_in_full_as_should_fit_in_the_time_that_it_may_take(rotation: RotatingScan) -> None:
+    """At the rate of the one before: a hundred and five slots in half of the time means two hundred and ten."""
+    whole(rotation, ["stuck"])
+    rotation.begin(now_s=NOW_S + 100)
+    rotation.learn(now_s=NOW_S + 100.25)
+
+    assert scan(rotation, now_s=NOW_S + 110) == 210
 
 
 def test_a_scan_that_failed_at_once_changes_no_later_scan(rotation: RotatingScan) -> None:
@@ -62,7 +76,7 @@ def test_quick_scans_of_few_slots_do_not_raise_the_limit_of_full_slots(rotation:
     few = [scan(rotation, now_s=NOW_S + 60 + number, every_s=0.002) for number in range(9)]
 
     assert few == [4] * 9
-    assert scan(rotation, now_s=NOW_S + 90) == 26
+    assert scan(rotation, now_s=NOW_S + 90) == 104
 
 
 def test_the_window_starts_when_the_last_answered_scan_began(rotation: RotatingScan) -> None:
