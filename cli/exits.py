@@ -16,7 +16,7 @@ EXITS: Mapping[str, int] = {
     "workers.app.AppRefused": BAD_INPUT,
     "sql.session.StoreUnavailable": NOT_THERE,
     "embedded.postmaster.EmbeddedPostgresError": NOT_THERE,
-    "service.bulk_import.ImportBroken": NOT_THERE,
+    "service.lines.ImportBroken": NOT_THERE,
     "service.bulk_change.BulkBroken": NOT_THERE,
     "cluster.failed.ClusterFailed": NOT_THERE,
     "metrics.refusals.CannotListen": NOT_THERE,

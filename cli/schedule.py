@@ -26,11 +26,12 @@ from cli.options import (
 )
 from cli.output import BAD_INPUT, DONE, NOT_DONE, Json, err, print_json, print_table, tell
 from cli.payload import read_payload
-from cli.session import with_session
-from service.bulk_import import ImportBroken, ImportReport, import_lines, numbered_lines
+from cli.session import TIMEOUT_S, with_session
+from service.bulk_import import ImportReport, import_lines, numbered_lines
+from service.lines import ImportBroken
 from sql.clients.outcomes import Refused
 from sql.clients.pending import Batch
-from sql.session import CLIENT_PLANS, Session
+from sql.session import CLIENT_PLANS, Session, StoreUnavailable
 from timers.model import NewTimer
 from timers.refusal import Refusal
 
@@ -159,7 +160,19 @@ async def _import(
     def advance(so_far: ImportReport) -> None:
         bar.update(bar.task_ids[0], completed=so_far.read_bytes, scheduled=so_far.scheduled)
 
-    await import_lines(session, lines, report, defaults=defaults, progress=advance)
+    # While Postgres writes one part, the answer for the one before is read, and the next one is made.
+    async with session.another(application="shardclock", timeout_s=TIMEOUT_S, plans=CLIENT_PLANS) as second:
+        sessions = [session, second] if await _is_there(second) else [session]
+        await import_lines(sessions, lines, report, defaults=defaults, progress=advance)
+
+
+async def _is_there(session: Session) -> bool:
+    """Say whether Postgres has a connection for it: a role may have as few as one."""
+    try:
+        await session.rows("read_clock")
+    except StoreUnavailable:
+        return False
+    return True
 
 
 def _bar(total: int | None) -> Progress:

@@ -150,7 +150,7 @@ class _Demo:
         try:
             with nullcontext() if file is None else file.open("rb") as lines:
                 numbered = enumerate(example_lines(), start=1) if lines is None else numbered_lines(lines)
-                await import_lines(self._session, numbered, report, keep=True)
+                await import_lines([self._session], numbered, report, keep=True)
         except OSError as error:
             raise Refusal(f"can't read {file}: {error.strerror}; name a file with --file") from error
         for refused in report.refused:

@@ -10,7 +10,8 @@ they take values, and return values or raise. None needs Ray, so all of them wor
     hold         put a database on hold, release it, and say whether it is
     scaling      how many shards, workers and engines there are to be
     bulk_change  one change to many timers: find them all, then change them page by page
-    bulk_import  many timers from newline-delimited JSON, with an outcome for each line
+    bulk_import  a file of timers, with a report
+    lines        many timers from newline-delimited JSON, with an outcome for each line
     endpoints    what a tenant does with the endpoints of webhooks
     deliveries   look at deliveries on their way, cancel one, or make next attempts due now
     dead_letters what is done with deliveries that were given up: they are redriven or discarded

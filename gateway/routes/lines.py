@@ -20,7 +20,7 @@ from gateway.requests.idempotency import KEY_CHARS_MAX, KEY_RULE, is_key, reques
 from gateway.requests.listing import in_pieces
 from gateway.requests.problems import TOO_LARGE, Problem, unavailable
 from gateway.routes.creating import TIMERS, timer_of
-from service.bulk_import import ImportBroken, Part, Wanted, write_lines
+from service.lines import ImportBroken, Part, Wanted, write_lines
 from sql.clients.outcomes import Refused, Scheduled, Untried
 from sql.clients.pending import LockPatience
 from sql.retry import Retry
@@ -113,7 +113,7 @@ async def _schedule(
         retry=RETRY,
         patience=PATIENCE,
     )
-    async with gateway.pool.session(caller.tenants) as session, aclosing(writing(session, lines)) as parts:
+    async with gateway.pool.session(caller.tenants) as session, aclosing(writing([session], lines)) as parts:
         try:
             async for part in parts:
                 for number, outcome in part.outcomes.items():

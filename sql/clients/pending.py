@@ -56,8 +56,7 @@ class Drawn(NamedTuple):
     at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class _Planned:
+class _Planned(NamedTuple):
     """One timer with its key, and its schedule's first occurrence if it has a schedule."""
 
     key: int
@@ -78,7 +77,8 @@ class Batch:
     requests: Sequence[IdempotentRequest | None] = ()
     _outcomes: dict[int, Scheduled | Refused] = field(default_factory=dict)
     _drawn: Drawn | None = None
-    _keys: dict[int, Drawn] = field(default_factory=dict)
+    _keys: dict[int, int] = field(default_factory=dict)
+    _drawn_at: dict[int, datetime] = field(default_factory=dict)
 
     async def send(self, session: Session, patience: LockPatience | None = None) -> list[Scheduled | Refused]:
         """Write all timers that can be written; a faulty one is refused alone.
@@ -97,14 +97,15 @@ class Batch:
             timers = [self.timers[n] for n in left]
             outcomes = await schedule_timers(session, self._drawn, timers, requests=requests, patience=patience)
             self._outcomes |= zip(left, outcomes, strict=True)
-            self._keys |= {n: Drawn([key], self._drawn.at) for n, key in zip(left, self._drawn.keys, strict=True)}
+            self._keys |= zip(left, self._drawn.keys, strict=True)
+            self._drawn_at |= dict.fromkeys(left, self._drawn.at)
             self._drawn = None
         return [self._outcomes[n] for n in range(len(self.timers))]
 
     def alone(self, number: int) -> "Batch":
         """Make a batch of one timer that was locked, under its key: an earlier attempt may have written it."""
         requests = [self.requests[number]] if self.requests else ()
-        return Batch([self.timers[number]], requests, _drawn=self._keys[number])
+        return Batch([self.timers[number]], requests, _drawn=Drawn([self._keys[number]], self._drawn_at[number]))
 
 
 async def draw_keys(session: Session, count: int) -> Drawn:

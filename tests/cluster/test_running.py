@@ -213,7 +213,7 @@ async def _schedule(dsn: str, *, seconds: float) -> ImportReport:
     report = ImportReport()
     lines = [(i + 1, json.dumps({"delay": f"PT{1 + i * seconds / TIMERS:.3f}S"}).encode()) for i in range(TIMERS)]
     async with Session(dsn, application="test") as session:
-        await import_lines(session, lines, report, keep=True)
+        await import_lines([session], lines, report, keep=True)
     return report
 
 

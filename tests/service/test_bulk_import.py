@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 
 import pytest
 
 from service import bulk_import
-from service.bulk_import import ImportBroken, ImportReport, import_lines
+from service.bulk_import import ImportReport, import_lines
+from service.lines import ImportBroken
 from sql.backoff import Backoff
 from sql.retry import Retry
 from sql.session import Session
 from tests.support.factories import BOUND_S, query, value
+from tests.support.waiting import eventually
 
 LINES = 20_000
 NAME = "import under test"
 DOWN = "postgresql://127.0.0.1:1/none"
+WAITING = "select count(*) from pg_locks where not granted"
+NOTHING_MORE_S = 0.3  # an absence shows only in time
 
 
 def numbered(count: int) -> list[tuple[int, bytes]]:
@@ -27,7 +34,7 @@ def numbered(count: int) -> list[tuple[int, bytes]]:
 async def test_a_connection_killed_again_and_again_neither_loses_nor_doubles_a_line(dsn: str) -> None:
     report, kills = ImportReport(), 0
     async with Session(dsn, application=NAME) as session, asyncio.timeout(2 * BOUND_S):
-        work = asyncio.create_task(import_lines(session, numbered(LINES), report, keep=True))
+        work = asyncio.create_task(import_lines([session], numbered(LINES), report, keep=True))
         while not work.done():
             killed = await query(
                 dsn, "select pg_terminate_backend(pid) from pg_stat_activity where application_name = $1", NAME
@@ -52,7 +59,113 @@ async def test_an_outage_that_does_not_end_names_the_line_to_go_on_from(monkeypa
     report = ImportReport()
 
     async with Session(DOWN, application=NAME) as session:
-        with pytest.raises(ImportBroken, match=r"lines before 1 are done.*--start-line"):
-            await import_lines(session, numbered(10), report)
+        with pytest.raises(ImportBroken, match=r"lines 1 to 10 are done is unknown.*--start-line 11"):
+            await import_lines([session], numbered(10), report)
 
     assert report.scheduled == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "at_once"),
+    [(b'{"delay": "PT1H"}', 2), (b'{"delay": "PT1H", "name": "a", "on_conflict": "ignore"}', 1)],
+    ids=["without names", "with names"],
+)
+async def test_two_parts_are_written_at_once_unless_a_name_may_stand_in_both(
+    dsn: str, line: bytes, at_once: int
+) -> None:
+    # Given a table into which nobody can write
+    report, given = ImportReport(), 0
+
+    def lines() -> Iterator[tuple[int, bytes]]:
+        nonlocal given
+        for given in range(1, 5_001):
+            yield given, line
+
+    async with two_sessions(dsn) as sessions, Session(dsn, application="in the way") as other:
+        async with other.transaction() as connection:
+            await connection.execute("lock table shardclock.timers in share row exclusive mode")
+
+            # When five parts are to be written, and the next one is there
+            work = asyncio.create_task(import_lines(sessions, lines(), report))
+            await eventually(lambda: _waiting(dsn, at_once))
+            await eventually(lambda: given == 1_000 * (at_once + 1))
+            await asyncio.sleep(NOTHING_MORE_S)
+            waiting = await value(dsn, WAITING)
+        async with asyncio.timeout(BOUND_S):
+            await work
+
+    # Then two had begun, or one
+    assert waiting == at_once
+    assert (report.scheduled, report.refused, report.next_line) == (5_000, [], 5_001)
+
+
+async def _waiting(dsn: str, count: int) -> bool:
+    return bool(await value(dsn, WAITING) >= count)
+
+
+@asynccontextmanager
+async def two_sessions(first: str, second: str = "") -> AsyncIterator[list[Session]]:
+    async with Session(first, application=NAME) as one, Session(second or first, application=NAME) as other:
+        yield [one, other]
+
+
+async def test_lines_of_one_name_are_done_in_their_order_on_two_connections(dsn: str) -> None:
+    line = '{"delay": "PT1H", "name": "a", "on_conflict": "replace", "payload": %d}'
+    report = ImportReport()
+
+    async with two_sessions(dsn) as sessions:
+        await import_lines(sessions, [(n, (line % n).encode()) for n in range(1, 3_001)], report)
+
+    assert (report.scheduled, report.replaced, report.refused) == (3_000, 2_999, [])
+    assert await value(dsn, "select payload::integer from shardclock.timers") == 3_000
+
+
+async def test_what_was_written_beside_a_part_that_broke_is_told_and_nothing_behind_it_is_begun(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk_import, "BATCH_RETRY", Retry(attempts=3, backoff=Backoff(1.0, 1.0)))
+    report, lines = ImportReport(), [(n, b'{"delay": "PT1H"}') for n in range(1, 5_001)]
+
+    async with two_sessions(dsn, DOWN) as sessions:
+        with pytest.raises(ImportBroken, match=r"1001 to 2000.*before line 3001.*--start-line 3001") as broken:
+            await import_lines(sessions, lines, report)
+
+    assert (broken.value.first_line, broken.value.last_line) == (1_001, 2_000)
+    assert report.scheduled == await value(dsn, "select count(*) from shardclock.timers") == 2_000
+
+
+async def test_when_all_that_was_begun_broke_it_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bulk_import, "BATCH_RETRY", Retry(attempts=2, backoff=Backoff(0.01, 0.01)))
+    report, faults = ImportReport(), list[object]()
+    asyncio.get_running_loop().set_exception_handler(lambda _, fault: faults.append(fault))
+
+    async with two_sessions(DOWN) as sessions:
+        with pytest.raises(ImportBroken, match=r"1 to 2000.*--start-line 2001"):
+            await import_lines(sessions, [(n, b'{"delay": "PT1H"}') for n in range(1, 5_001)], report)
+
+    gc.collect()
+    await asyncio.sleep(0)
+    assert (report.scheduled, faults) == (0, [])
+
+
+async def test_an_import_that_is_broken_off_leaves_nothing_under_way(dsn: str) -> None:
+    async with two_sessions(dsn) as sessions, Session(dsn, application="in the way") as other:
+        async with other.transaction() as connection:
+            await connection.execute("lock table shardclock.timers in share row exclusive mode")
+            lines = [(n, b'{"delay": "PT1H"}') for n in range(1, 5_001)]
+            before = asyncio.all_tasks()
+            work = asyncio.create_task(import_lines(sessions, lines, ImportReport()))
+            await eventually(lambda: _waiting(dsn, 2))
+
+            work.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await work
+            assert asyncio.all_tasks() == before
+
+        await eventually(lambda: _is_empty(dsn))
+
+
+async def _is_empty(dsn: str) -> bool:
+    """Say whether the broken statements have ended, and written nothing."""
+    ended = "select not exists (select from pg_stat_activity where application_name = $1 and state = 'active')"
+    return bool(await value(dsn, ended, NAME)) and await value(dsn, "select count(*) from shardclock.timers") == 0
