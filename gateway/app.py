@@ -97,7 +97,7 @@ def make_app(settings: GatewaySettings, dsn: Dsn | str, *, needs_keys: bool) -> 
         exception_handlers=HANDLERS,
         redirect_slashes=False,
     )
-    app.add_middleware(Deferring)  # within those that see each answer
+    app.add_middleware(Deferring, errors=HANDLERS)  # within those that see each answer
     app.add_middleware(Recorded)
     app.add_middleware(Counted, stats=stats)  # within the next, which makes the scope that is routed
     app.add_middleware(KeptSlashes)

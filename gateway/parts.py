@@ -99,23 +99,27 @@ class Gateway:
         errors:  Problem           there is none
                  StoreUnavailable  nobody can tell now how many the tenant may have
         """
-        place = await self.take_wait_place(tenant_id, places)
-        try:
+        async with self.wait_place(tenant_id, places) as place:
             yield
-        finally:
-            place.leave()
+        place.leave()
 
-    async def take_wait_place(self, tenant_id: str, places: Places) -> WaitPlace:
-        """Take one of the places for callers who wait, and one of those that the caller's tenant may have.
+    @asynccontextmanager
+    async def wait_place(self, tenant_id: str, places: Places) -> AsyncIterator[WaitPlace]:
+        """Take such a place, which is kept behind the block; only what the block raises leaves it.
 
         errors:  Problem           there is none
                  StoreUnavailable  nobody can tell now how many the tenant may have
         """
         places.take()
         try:
-            return WaitPlace(places, await self.quotas.take_waiter(tenant_id))
+            place = WaitPlace(places, await self.quotas.take_waiter(tenant_id))
         except BaseException:
             places.leave()
+            raise
+        try:
+            yield place
+        except BaseException:
+            place.leave()
             raise
 
 

@@ -1,11 +1,16 @@
 """Instances of processes: list and show them, wait for their end, and change what runs."""
 
-from typing import Annotated
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from http import HTTPStatus
+from types import MappingProxyType
+from typing import Annotated, NamedTuple
 
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Receive
 
 from bpmn.model import Definition
 from gateway.answers.processes import (
@@ -20,13 +25,14 @@ from gateway.answers.processes import (
 from gateway.parts import Gateway, Here, Manager, Reader, Writer, read_model
 from gateway.reference.openapi import body_of
 from gateway.requests.asked import BUSINESS_KEY_CHARS_MAX, PROCESSES_LISTED_MAX, DryRun, VariablesRequest
+from gateway.requests.bodies import JSON
 from gateway.requests.callers import Caller
 from gateway.requests.listing import listing
 from gateway.requests.paths import Key
 from gateway.requests.problems import CONFLICT, NOT_FOUND, Problem
-from gateway.requests.wait import WaitForEnd
+from gateway.requests.wait import WaitForEnd, wait_s_of
 from gateway.routes.doing import do_once
-from gateway.routes.waiting import may_wait
+from gateway.waits.later import Later
 from service import processes as use_cases
 from service import token_moves
 from service.cancellation import AT_ONCE_MAX, cancel_many
@@ -36,6 +42,8 @@ from sql.session import Session
 from timers.model import BIGINT_MAX
 
 router = APIRouter(prefix="/v1/instances", tags=["processes"])
+
+NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 Limit = Annotated[int, Query(ge=1, le=PROCESSES_LISTED_MAX)]
 
@@ -110,13 +118,14 @@ async def list_instances(gateway: Here, caller: Reader, wanted: Annotated[Instan
     return await listing(InstancesAnswer, "instances", map(InstanceAnswer.of, found), next=following)
 
 
-@router.get("/{instance_key:key}")
-async def get_instance(
-    instance_key: Key, request: Request, gateway: Here, caller: Reader, wait: WaitForEnd = None
-) -> WholeInstanceAnswer:
+@router.get("/{instance_key:key}", response_model=WholeInstanceAnswer)
+async def get_instance(instance_key: Key, gateway: Here, caller: Reader, wait: WaitForEnd = None) -> Response:
     """Show an instance, with what it waits for; with `wait`, when it has ended or the time is over."""
-    async with may_wait(gateway, caller, wait, gateway.wait_places) as wait_s:
-        return WholeInstanceAnswer.of_whole(await ended(gateway, instance_key, request, caller, within_s=wait_s))
+
+    async def show() -> ShownInstance:
+        return ShownInstance(instance_key)
+
+    return await answer_at_end(gateway, caller, show, wait_s=wait_s_of(wait))
 
 
 @router.get("/{instance_key:key}/steps", response_model=StepsAnswer)
@@ -237,15 +246,46 @@ async def move_tokens(instance_key: Key, request: Request, gateway: Here, caller
     return await do_once(request, caller, asked, do, status=202)
 
 
-async def ended(
-    gateway: Gateway, instance_key: int, request: Request, caller: Caller, *, within_s: float
-) -> WholeInstance:
-    """Wait for the end of an instance, or until the time is over, without keeping a connection meanwhile."""
-    found = await _find(gateway, instance_key, caller)
-    if found.found.ended_at or within_s <= 0:
-        return found
-    await gateway.instance_ends.wait(instance_key, request, within_s=within_s)
-    return await _find(gateway, instance_key, caller)
+class ShownInstance(NamedTuple):
+    """Which instance is shown, and how."""
+
+    instance_key: int
+    status: int = HTTPStatus.OK
+    headers: Mapping[str, str] = NO_HEADERS
+
+
+async def answer_at_end(
+    gateway: Gateway, caller: Caller, do: Callable[[], Awaitable[ShownInstance]], *, wait_s: float | None
+) -> Response:
+    """Do something, and show its instance: at once, or when it has ended or the time is over.
+
+    A caller that may not wait has done nothing: the place is taken before.
+    """
+    if not wait_s:
+        return await _show(gateway, caller, await do())
+    async with gateway.wait_place(caller.tenant_id, gateway.wait_places) as place:
+        shown = await do()
+        found = await _find(gateway, shown.instance_key, caller)
+        if not found.found.ended_at:
+            return Later(partial(_show_at_end, gateway, caller, shown, wait_s), place)
+    place.leave()
+    return _answer_of(found, shown)
+
+
+async def _show_at_end(
+    gateway: Gateway, caller: Caller, shown: ShownInstance, wait_s: float, receive: Receive
+) -> Response:
+    await gateway.instance_ends.wait(shown.instance_key, receive, within_s=wait_s)
+    return await _show(gateway, caller, shown)
+
+
+async def _show(gateway: Gateway, caller: Caller, shown: ShownInstance) -> Response:
+    return _answer_of(await _find(gateway, shown.instance_key, caller), shown)
+
+
+def _answer_of(found: WholeInstance, shown: ShownInstance) -> Response:
+    body = WholeInstanceAnswer.of_whole(found).model_dump_json()
+    return Response(body, shown.status, shown.headers, JSON)
 
 
 async def _definition_of(gateway: Gateway, instance_key: int, caller: Caller) -> Definition | None:

@@ -1,6 +1,7 @@
 """Processes: deploy models, list what is deployed, and start instances."""
 
 from hashlib import sha256
+from http import HTTPStatus
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -25,10 +26,9 @@ from gateway.requests.bodies import read_body
 from gateway.requests.idempotency import REPLAYED
 from gateway.requests.paths import Key, Name
 from gateway.requests.problems import NOT_FOUND, Problem
-from gateway.requests.wait import WaitForEnd
+from gateway.requests.wait import WaitForEnd, wait_s_of
 from gateway.routes.doing import do_once
-from gateway.routes.instances import ended
-from gateway.routes.waiting import may_wait
+from gateway.routes.instances import ShownInstance, answer_at_end
 from service import deployment
 from service import processes as use_cases
 from sql.processes import definitions
@@ -125,11 +125,10 @@ async def delete_definition(definition_key: Key, request: Request, caller: Manag
 @router.post(
     "/{name}/start",
     status_code=201,
+    response_model=WholeInstanceAnswer,
     openapi_extra=body_of(StartRequest, is_needed=False, example={"variables": ORDER}),
 )
-async def start_process(
-    name: Name, request: Request, response: Response, caller: Writer, wait: WaitForEnd = None
-) -> WholeInstanceAnswer:
+async def start_process(name: Name, request: Request, caller: Writer, wait: WaitForEnd = None) -> Response:
     """Start an instance of a process; with `wait`, answer when it has ended, or when the time is over.
 
     Sent again with its idempotency key, it starts nothing more, and answers with that instance as it is then.
@@ -148,10 +147,10 @@ async def start_process(
         )
         return InstanceKeyAnswer(instance_key=key)
 
-    gateway = gateway_of(request)
-    async with may_wait(gateway, caller, wait, gateway.wait_places) as wait_s:
+    async def start() -> ShownInstance:
         done = await do_once(request, caller, asked, do)
-        if REPLAYED in done.headers:
-            response.headers[REPLAYED] = done.headers[REPLAYED]
         key = InstanceKeyAnswer.model_validate_json(bytes(done.body)).instance_key
-        return WholeInstanceAnswer.of_whole(await ended(gateway, key, request, caller, within_s=wait_s))
+        headers = {REPLAYED: done.headers[REPLAYED]} if REPLAYED in done.headers else {}
+        return ShownInstance(key, HTTPStatus.CREATED, headers)
+
+    return await answer_at_end(gateway_of(request), caller, start, wait_s=wait_s_of(wait))

@@ -7,7 +7,7 @@ import asyncio
 import time
 from contextlib import suppress
 
-from starlette.requests import Request
+from starlette.types import Receive
 
 from gateway.waits.waiter import Waiter, Waiting
 from sql.dsn import Dsn
@@ -43,14 +43,14 @@ class InstanceEnds:
         """Let nobody wait any longer: the gateway stops."""
         self._waiting.end_all()
 
-    async def wait(self, instance_key: int, request: Request, *, within_s: float) -> None:
+    async def wait(self, instance_key: int, receive: Receive, *, within_s: float) -> None:
         """Wait until an instance has ended, the time is over, the gateway stops, or whoever asked has gone."""
         if self._stopping.is_set() or within_s <= 0:
             return
         waiter: Waiter[bool] = Waiter()
         self._came.set()
         with self._waiting.one(instance_key, waiter):
-            await waiter.wait(request.receive, within_s=within_s)
+            await waiter.wait(receive, within_s=within_s)
 
     async def _look(self) -> None:
         """Tell each end to those who wait for it, until nobody waits."""

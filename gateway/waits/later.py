@@ -3,9 +3,10 @@
 Otherwise what has routed and checked a request, and its body, would stay in memory for each of thousands who wait.
 """
 
-from collections.abc import Awaitable, Callable
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any, Protocol
 
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -23,8 +24,7 @@ class Place(Protocol):
 class Later(Response):
     """An answer that is made when its caller has waited, and holds a place until then.
 
-    It is whatever `answer` returns, and nothing that was set on this one. What `answer` raises is a fault of ours: who
-    turns errors into answers is gone by then.
+    It is whatever `answer` returns, and nothing that was set on this one.
     """
 
     def __init__(self, answer: Callable[[Receive], Awaitable[Response]], place: Place) -> None:
@@ -40,10 +40,19 @@ class Later(Response):
 
 
 class Deferring:
-    """Make an application's later answers, when the application is done with their requests."""
+    """Make an application's later answers, when the application is done with their requests.
 
-    def __init__(self, app: ASGIApp) -> None:
+    Who turns errors into answers is gone by then, so `errors` says how: by the type of the error, or of its base. What
+    is not among them is a fault of ours.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        errors: Mapping[Any, Callable[[Request, Any], Coroutine[Any, Any, Response]]] = {},
+    ) -> None:
         self._app = app
+        self._errors = errors
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, now or later."""
@@ -65,6 +74,14 @@ class Deferring:
                 scope.pop(name, None)
             try:
                 response = await answer(receive)
+            except Exception as error:  # noqa: BLE001 - what is not among `errors` is raised again
+                response = await self._answer_of(Request(scope, receive), error)
             finally:
                 place.leave()
             await response(scope, receive, send)
+
+    async def _answer_of(self, request: Request, error: Exception) -> Response:
+        for kind in type(error).__mro__:
+            if kind is not Exception and (answer := self._errors.get(kind)) is not None:
+                return await answer(request, error)
+        raise error

@@ -165,5 +165,6 @@ async def test_a_start_that_is_sent_again_waits_for_the_same_instance(served: tu
     assert first.json["state"] == "STARTING"
     await sc.advance("PT0S")
     again = await api.post("/v1/processes/p/start?wait=PT1S", {}, Idempotency_Key="k")
+    assert [it.headers.get("Idempotency-Replayed") for it in (first, again)] == [None, "true"]
     assert (again.status, again.json["instance_key"]) == (201, first.json["instance_key"])
     assert again.json["state"] == "COMPLETED"

@@ -14,12 +14,18 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
+from gateway.routes.processes import StartRequest
 from gateway.waits.later import Deferring, Later
+from service import processes as use_cases
+from sql.session import StoreUnavailable
+from tests.support.bpmn import model
+from tests.support.factories import query
 from tests.support.gateways import Api, serving
 from tests.support.waiting import eventually
 from timers.model import NewTimer
 
 HOUR = {"delay": "PT1H"}
+XML = {"Content-Type": "application/xml"}
 OF_A_REQUEST = (Request, NewTimer, Later)
 
 
@@ -58,11 +64,11 @@ class Caller:
         self.said.append(message)
 
 
-def app_of(route: Callable[..., Awaitable[Response]]) -> FastAPI:
+def app_of(route: Callable[..., Awaitable[Response]], **more: Any) -> FastAPI:
     """Make an application of one route that answers later, as the gateway has it."""
     app = FastAPI()
     app.get("/", response_model=None)(route)
-    app.add_middleware(Deferring)
+    app.add_middleware(Deferring, **more)
     return app
 
 
@@ -87,6 +93,53 @@ async def test_while_a_caller_waits_for_an_end_its_request_is_gone(api: Api, met
 
     api.stop()
     assert (await waiting).status in {201, 204}
+    assert api.gateway.wait_places.taken == 0
+
+
+@pytest.mark.parametrize(("method", "path"), [("post", "/v1/processes/p/start"), ("get", "/v1/instances/{}")])
+async def test_while_a_caller_waits_for_an_instance_its_request_is_gone(api: Api, method: str, path: str) -> None:
+    await api.ask_raw("POST", "/v1/processes", model('<startEvent id="s"/>'), XML)
+    key = (await api.post("/v1/processes/p/start", {})).json["instance_key"]  # no engine runs
+    before = kept(*OF_A_REQUEST, StartRequest)
+    body = () if method == "get" else ({"variables": {"order": 42}},)
+    waiting = asyncio.create_task(getattr(api, method)(f"{path.format(key)}?wait=PT30S", *body))
+    await eventually(lambda: api.gateway.instance_ends.count == 1)
+    await eventually(lambda: not kept(*OF_A_REQUEST, StartRequest, beside=before))
+
+    api.stop()
+    answered = await waiting
+    assert (answered.status, answered.json["state"]) == (201 if method == "post" else 200, "STARTING")
+    assert api.gateway.wait_places.taken == api.gateway.quotas.count_waiting("default") == 0
+
+
+async def test_who_waits_for_an_instance_that_is_gone_hears_so(api: Api, dsn: str) -> None:
+    await api.ask_raw("POST", "/v1/processes", model('<startEvent id="s"/>'), XML)
+    key = (await api.post("/v1/processes/p/start", {})).json["instance_key"]
+    waiting = asyncio.create_task(api.get(f"/v1/instances/{key}?wait=PT30S"))
+    await eventually(lambda: api.gateway.instance_ends.count == 1)
+    await query(dsn, "delete from shardclock.deliveries")  # what starts it
+
+    api.stop()
+    (await waiting).assert_problem("not-found", 404, f"instance {key}")
+    assert api.gateway.wait_places.taken == 0
+
+
+async def test_who_waits_for_an_instance_while_postgres_goes_away_is_told_to_ask_again(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await api.ask_raw("POST", "/v1/processes", model('<startEvent id="s"/>'), XML)
+    waiting = asyncio.create_task(api.post("/v1/processes/p/start?wait=PT30S", {}))
+    await eventually(lambda: api.gateway.instance_ends.count == 1)
+
+    async def away(*_: object, **__: object) -> None:
+        raise StoreUnavailable("the connection was lost")
+
+    monkeypatch.setattr(use_cases, "find", away)
+    api.stop()
+
+    answered = await waiting
+    answered.assert_problem("unavailable", 503, "the connection was lost")
+    assert int(answered.headers["Retry-After"]) > 0
     assert api.gateway.wait_places.taken == 0
 
 
@@ -145,12 +198,34 @@ async def test_an_answer_that_fails_leaves_its_place() -> None:
     async def route(_: Request) -> Response:
         return Later(answer, place)
 
-    caller = Caller(app_of(route))
+    async def hidden(_: Request, __: Exception) -> Response:
+        return Response("a fault of ours must be seen as one", 404)
+
+    caller = Caller(app_of(route, errors={Exception: hidden}))
     with pytest.raises(ValueError, match="no such record"):
         await caller.asking
 
     assert place.left == 1
     assert caller.said[0]["status"] == 500
+
+
+async def test_an_error_of_an_answer_is_answered_as_one_of_its_kind() -> None:
+    place = Place()
+
+    async def answer(_: Receive) -> Response:
+        raise KeyError("tea")
+
+    async def missing(_: Request, error: LookupError) -> Response:
+        return JSONResponse({"missing": error.args[0]}, 404)
+
+    async def route(scope: Scope, receive: Receive, send: Send) -> None:
+        await Later(answer, place)(scope, receive, send)
+
+    caller = Caller(Deferring(route, errors={LookupError: missing}))
+    await caller.asking
+
+    assert [it.get("status", it.get("body")) for it in caller.said] == [404, b'{"missing":"tea"}']
+    assert place.left == 1
 
 
 async def test_what_breaks_behind_the_route_leaves_the_place_too() -> None:
