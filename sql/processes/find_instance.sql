@@ -106,19 +106,19 @@ cross join lateral (
 where i.instance_key = :instance_key::bigint and (:tenant_id::text is null or i.tenant_id = :tenant_id)
 union all
 select
-    w.timer_key, w.tenant_id, d.process_id, d.version, 'STARTING', w.fired_at, null, null,
+    w.timer_key, w.tenant_id, d.process_id, d.version, 'STARTING', w.fired_at, null, w.parent_key,
     jsonb_array_length(w.incident_list),
     (select b.business_key from shardclock.business_keys b where b.instance_key = w.timer_key), d.definition_key, null,
     null, null, '[]', '[]', '[]', '[]', '[]', w.incident_list
 from (
     select
         s.timer_key, s.tenant_id, s.fired_at, (s.payload ->> 'definition')::bigint as definition_key,
-        '[]'::jsonb as incident_list
+        (s.payload ->> 'parent')::bigint as parent_key, '[]'::jsonb as incident_list
     from shardclock.deliveries s
     where s.timer_key = :instance_key and (s.target = 'process:instance') is true and s.process_instance_key is null
     union all
     select
-        s.timer_key, s.tenant_id, s.fired_at, (s.payload ->> 'definition')::bigint,
+        s.timer_key, s.tenant_id, s.fired_at, (s.payload ->> 'definition')::bigint, null,
         jsonb_build_array(
             jsonb_build_object(
                 'token', 1, 'node_id', coalesce(s.target_element_id, ''),

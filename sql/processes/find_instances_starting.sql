@@ -11,7 +11,7 @@
 --        probe for each
 select
     s.instance_key, t.tenant_id, s.process_id, s.version, 'STARTING' as state, s.fired_at as started_at,
-    null::timestamptz as ended_at, null::bigint as parent_key, s.incidents,
+    null::timestamptz as ended_at, s.parent_key, s.incidents,
     (select b.business_key from shardclock.business_keys b where b.instance_key = s.instance_key) as business_key
 from (
     -- The indexes have them in order for each tenant.
@@ -21,7 +21,10 @@ from (
 ) t
 cross join lateral (
     (
-        select w.timer_key as instance_key, d.process_id, d.version, w.fired_at, 0::bigint as incidents
+        select
+            w.timer_key as instance_key, d.process_id, d.version, w.fired_at, 0::bigint as incidents,
+            case when w.payload ->> 'parent' ~ '^[0-9]{1,18}$' then (w.payload ->> 'parent')::bigint end
+                as parent_key
         from shardclock.deliveries w
         cross join lateral (
             select d.process_id, d.version
@@ -40,7 +43,8 @@ cross join lateral (
     )
     union all
     (
-        select w.timer_key, d.process_id, d.version, w.fired_at, 1
+        -- Of a called process none is given up: its caller has the incident.
+        select w.timer_key, d.process_id, d.version, w.fired_at, 1, null
         from shardclock.dead_letters w
         cross join lateral (
             select d.process_id, d.version

@@ -19,6 +19,10 @@ from tests.support.factories import add_holder, query
 
 START, END = '<startEvent id="s"/>', '<endEvent id="e"/>'
 USER = START + '<userTask id="u"/>' + END
+CALL = START + (
+    '<callActivity id="c"><extensionElements><zeebe:calledElement processId="child"/></extensionElements>'
+    "</callActivity>"
+)
 
 
 async def given_up(it: Processes, key: int) -> int:
@@ -82,6 +86,20 @@ async def test_a_signal_to_an_ended_instance_may_say_anything(payload: str) -> N
         await it.query("select shardclock.send_signal($1, 'default', $2::jsonb)", ended, payload)
 
         assert await it.state(await it.start()) == "RUNNING"
+
+
+async def test_a_called_instance_that_has_not_begun_tells_who_calls_it(dsn: str) -> None:
+    await add_holder(dsn, 1, 0, 1)
+    async with Session(dsn, application="test") as session, Session(dsn, application="engine") as steps:
+        runner = SignalRunner(steps, 1, EngineStats(), batch=500, log=structlog.get_logger())
+        await processes.deploy(session, model(USER, connected="s>u u>e", process_id="child"), resource="c.bpmn")
+        await processes.deploy(session, model(CALL, connected="s>c"), resource="p.bpmn")
+        key = await processes.start(session, "p")
+        await runner.turn()
+
+        (starting,) = await instances.find_instances(session, state="STARTING")
+        assert (starting.process_id, starting.parent_key) == ("child", key)
+        assert (await processes.find(session, starting.instance_key)).found == starting
 
 
 async def test_a_step_that_takes_the_server_too_long_is_put_off_and_others_go_on(dsn: str) -> None:
