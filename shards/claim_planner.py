@@ -101,9 +101,10 @@ class ClaimPlanner:
         """Say how much of a rotation the next scan must make: what its pause calls for, or more if it is late.
 
         A busy machine's scans take longer than the pauses between them, and the rotation would, too. While the shard
-        fires directly it does: there each slot more costs every timer, and the rotation only those written overdue.
+        scans every few milliseconds it does: there each slot more costs every timer, and the rotation only those that
+        are written overdue.
         """
-        if self.direct:
+        if self.direct and since_s < self.settings.poll_s:
             return DIRECT_S
         return min(max(self.settings.poll_s, since_s), LATE_MAX * self.settings.poll_s)
 

@@ -21,6 +21,7 @@ from shardclock.reason import reason_of
 HEAD = struct.Struct("!QQ")  # before each message: the number of its call, and its length in bytes
 FAILED = b"\0"  # before the text of an error, in place of an answer; a pickle begins otherwise
 GREETING = 0  # the number of the first message, which no call has
+IS_ALIVE = b""  # in place of a call, and the answer to it: the process's loop takes messages
 GREETED_S = 5.0
 CREDENTIALS = struct.Struct("iII")  # a peer's process, user and group
 LOST_S = 10.0  # Ray knows by then how a process has ended that has closed its socket
@@ -211,6 +212,9 @@ class _Serving(_Messages):
         self.write(GREETING, b"")
 
     def take(self, number: int, body: bytes) -> None:
+        if body == IS_ALIVE:
+            self.write(number, IS_ALIVE)
+            return
         call = asyncio.get_running_loop().create_task(self._call(number, body))
         self._calls.add(call)
         call.add_done_callback(self._calls.discard)

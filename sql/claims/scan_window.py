@@ -49,7 +49,7 @@ class RotatingScan:
 
     There may be many rows that have fired and that vacuum can't remove yet. So after a scan that took longer than
     `long_s`, or failed after that time, the next one scans fewer slots in full. After one that took less, the next may
-    scan as many as should fit in that time.
+    scan twice as many, or as many as should fit in that time.
 
     units:   now_s in seconds of the monotonic clock
     """
@@ -83,7 +83,7 @@ class RotatingScan:
         if took_s > self.long_s:
             self._full_count_max = max(1, self._full_count // 2)
         elif self._full_count == self._full_count_max:
-            growth = min(self.long_s / took_s, GROWTH_MAX) if took_s else GROWTH_MAX
+            growth = min(max(2, self.long_s / took_s), GROWTH_MAX) if took_s else GROWTH_MAX
             self._full_count_max = min(SLOTS, math.ceil(growth * self._full_count))
 
     def fail(self, *, now_s: float) -> None:

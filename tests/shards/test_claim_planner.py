@@ -264,7 +264,8 @@ def test_frequent_scans_read_few_slots_in_full(planner: ClaimPlanner) -> None:
     calm(planner, now_s=NOW_S)
     planner.direct = True
 
-    assert calm(planner, now_s=NOW_S + 0.5) == [ScanWindow(2.5, full_from=0, full_count=4)]
+    assert calm(planner, now_s=NOW_S + 0.0625) == [ScanWindow(2.0625, full_from=0, full_count=4)]
+    assert calm(planner, now_s=NOW_S + 0.5625) == [ScanWindow(2.5, full_from=4, full_count=420)], "it was late"
 
 
 def test_rare_scans_read_all_slots_in_full() -> None:

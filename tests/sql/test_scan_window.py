@@ -56,12 +56,16 @@ def test_soon_after_a_lock_that_no_scan_came_past_scans_read_all_slots_in_full_a
 
 
 def test_a_scan_reads_as_many_slots_in_full_as_should_fit_in_the_time_that_it_may_take(rotation: RotatingScan) -> None:
-    """At the rate of the one before: a hundred and five slots in half of the time means two hundred and ten."""
+    """At the rate of the one before; twice as many at least: most of its time may have gone to something else."""
     whole(rotation, ["stuck"])
-    rotation.begin(now_s=NOW_S + 100)
-    rotation.learn(now_s=NOW_S + 100.25)
+    read = []
+    for number, took_s in enumerate((0.125, 0.5, 0.51)):
+        at_s = NOW_S + 10 * (number + 1)
+        window = rotation.begin(now_s=at_s)
+        read.append(None if window is None else window.full_count)
+        rotation.learn(now_s=at_s + took_s)
 
-    assert scan(rotation, now_s=NOW_S + 110) == 210
+    assert (*read, scan(rotation, now_s=NOW_S + 90)) == (105, 420, None, 420)
 
 
 def test_a_scan_that_failed_at_once_changes_no_later_scan(rotation: RotatingScan) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.waiting import eventually
 from workers import call_socket
-from workers.call_socket import CallServer, CallSocket, NotSent, SocketLost, connected
+from workers.call_socket import IS_ALIVE, CallServer, CallSocket, NotSent, SocketLost, connected
 
 WITHIN_S = 10.0
 
@@ -63,7 +63,19 @@ async def test_each_call_gets_its_own_answer_in_whatever_order_they_come() -> No
         assert await first == b"FIRST"
 
 
-@pytest.mark.parametrize("size", [0, 1, 10_000_000])
+async def test_a_process_shows_that_it_is_alive_without_a_call() -> None:
+    asked: list[bytes] = []
+
+    async def answer(body: bytes) -> bytes:
+        asked.append(body)
+        return body
+
+    async with served(answer) as ours:
+        assert await ours.ask(IS_ALIVE) == IS_ALIVE
+    assert asked == []
+
+
+@pytest.mark.parametrize("size", [1, 10_000_000])
 async def test_an_answer_has_any_size(size: int) -> None:
     body = b"x" * size
     async with served(echo) as ours:

@@ -53,7 +53,7 @@ class RunActor(UserActor):
         self._runs = Runs(find_jobs(modules.split(",")).values())
 
     async def answer(self, call: bytes) -> bytes:
-        """Do what a call names, with what it is given: make a run, look at it, tell it to end, or show to be alive."""
+        """Do what a call names, with what it is given: make a run, look at it, or tell it to end."""
         name, *given = pickle.loads(call)  # noqa: S301 - ours
         return pickle.dumps(await getattr(self, name)(*given), pickle.HIGHEST_PROTOCOL)
 

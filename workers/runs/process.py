@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 from shardclock import CallOutcome, RunOrder, Seen
+from workers.call_socket import IS_ALIVE
 from workers.runs.actor import RunActor
 from workers.runs.needs import Needs
 from workers.user_process import NotCalled, ProcessDied, UserProcess, start_actor
@@ -73,7 +74,7 @@ class RayRunProcess(UserProcess):
         """
         if self._watching is not None and self.is_reached:
             with suppress(NotCalled, ProcessDied):  # Ray says why
-                await self._ask("ready")
+                await self.ask(IS_ALIVE)
                 return
         await super().ready()
         if self._watching is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 import ray
@@ -12,7 +13,7 @@ import ray
 from shardclock import Canceled, Completed, RunOrder
 from tests.support.user_actors import Remote, Started
 from tests.support.waiting import eventually
-from workers import importing
+from workers import call_socket, importing
 from workers.runs import actor
 from workers.runs.actor import RunActor
 from workers.runs.needs import Needs
@@ -91,14 +92,16 @@ async def test_a_process_that_is_stuck_since_its_last_run_is_asked_for_no_other(
     process = RayRunProcess(Needs(), modules="app", directory="/app")
     await process.ready()
     await process.run(order("ends", request), lives_s=20)
-    stuck = asyncio.Event()
-    monkeypatch.setattr(RunActor, "ready", lambda _: stuck.wait())
+    taken: list[tuple[Any, int, bytes]] = []
+    takes = call_socket._Serving.take
+    monkeypatch.setattr(call_socket._Serving, "take", lambda *message: taken.append(message))
 
     waiting = asyncio.create_task(process.ready())
-    await process.look(lives_s=20)  # what is sent later is answered, and the first one not
+    await eventually(lambda: bool(taken))
+    await asyncio.sleep(0)
 
     assert not waiting.done()
-    stuck.set()
+    takes(*taken[0])
     await waiting
     assert started.ready.calls == 0
 
