@@ -88,6 +88,15 @@ class Pool:
                 self._free.put_nowait(session)
 
     @asynccontextmanager
+    async def spare(self, tenants: Tenants) -> AsyncIterator[Session | None]:
+        """Lend a second session to who has one, without a wait: None, unless more than half of all are free."""
+        if 2 * self._free.qsize() <= self.size:
+            yield None
+            return
+        async with self.session(tenants) as session:
+            yield session
+
+    @asynccontextmanager
     async def _within_share(self, tenants: Tenants, until_s: float) -> AsyncIterator[None]:
         if self._share >= self.size or len(tenants) != 1 or tenants == ALL_TENANTS:
             yield

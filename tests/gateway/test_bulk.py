@@ -7,6 +7,8 @@ from unittest import mock
 
 import pytest
 
+from gateway.answers.answer import moment_text
+from gateway.routes.lines import LineAnswer
 from sql.clients.pending import Batch
 from sql.session import StoreUnavailable
 from tests.support.factories import pending_rows, value
@@ -44,8 +46,10 @@ async def test_each_line_has_its_outcome_and_a_faulty_one_fails_alone(dsn: str, 
     assert [
         word in str(it["why"]) for it, word in zip(outcomes[1:], ("JSON", "soon", "taken", "tenant_id"), strict=True)
     ]
+    assert [LineAnswer.model_validate(it).model_dump(exclude_none=True) for it in outcomes] == outcomes
     (row,) = await pending_rows(dsn)
     assert row["timer_key"] == outcomes[0]["timer_key"]
+    assert moment_text(row["due_date"]) == outcomes[0]["due_date"]
 
 
 async def test_a_request_sent_again_with_names_schedules_nothing_twice(dsn: str, api: Api) -> None:
@@ -58,6 +62,20 @@ async def test_a_request_sent_again_with_names_schedules_nothing_twice(dsn: str,
     assert await value(dsn, "select count(*) from shardclock.timers") == 2_500
 
 
+@pytest.mark.parametrize(("count", "sessions_lent"), [(500, 1), (1_600, 2)], ids=["one part", "several parts"])
+async def test_parts_of_lines_are_written_on_two_connections_and_answered_in_order(
+    dsn: str, api: Api, count: int, sessions_lent: int
+) -> None:
+    before = api.gateway.pool.lendings
+    outcomes = await sent(api, lines(*[HOUR] * count))
+
+    assert api.gateway.pool.lendings == before + sessions_lent
+    assert api.gateway.pool.lent == 0
+    assert [it["line"] for it in outcomes] == [*range(1, count + 1)]
+    assert {it["outcome"] for it in outcomes} == {"created"}
+    assert {it["timer_key"] for it in outcomes} == {row["timer_key"] for row in await pending_rows(dsn)}
+
+
 async def test_too_many_lines_are_refused_whole(dsn: str, api: Api) -> None:
     done = await api.post("/v1/timers/bulk", lines(*[HOUR] * 10_001), Content_Type=NDJSON["Content-Type"])
 
@@ -65,22 +83,32 @@ async def test_too_many_lines_are_refused_whole(dsn: str, api: Api) -> None:
     assert await pending_rows(dsn) == []
 
 
-async def test_lines_behind_an_answer_that_did_not_come_are_told_apart(dsn: str, api: Api) -> None:
+@pytest.mark.parametrize(
+    ("named", "outcomes"),
+    [
+        (True, ["created"] * 500 + ["unknown"] * 500 + ["untried"] * 1_500),
+        (False, ["created"] * 500 + ["unknown"] * 500 + ["created"] * 500 + ["untried"] * 1_000),
+    ],
+    ids=["one after the other", "two at a time"],
+)
+async def test_lines_behind_an_answer_that_did_not_come_are_told_apart(
+    dsn: str, api: Api, named: bool, outcomes: list[str]
+) -> None:
     send = Batch.send
-    sent_before: list[Batch] = []
+    batches: list[int] = []
 
     async def fail_second(self: Batch, *given: object) -> object:
-        if sent_before and self not in sent_before:
+        if id(self) not in batches:
+            batches.append(id(self))
+        if batches.index(id(self)) == 1:
             raise StoreUnavailable("gone")
-        sent_before.append(self)
         return await send(self, *given)  # type: ignore[arg-type] # as it was called
 
     with mock.patch.object(Batch, "send", fail_second):
-        outcomes = await sent(api, lines(*[HOUR] * 2_500))
+        found = await sent(api, lines(*(HOUR | ({"name": f"n{n}"} if named else {}) for n in range(2_500))))
 
-    counted = [it["outcome"] for it in outcomes]
-    assert counted == ["created"] * 500 + ["unknown"] * 500 + ["untried"] * 1_500
-    assert await value(dsn, "select count(*) from shardclock.timers") == 500
+    assert [it["outcome"] for it in found] == outcomes
+    assert await value(dsn, "select count(*) from shardclock.timers") == outcomes.count("created")
 
 
 async def test_a_bulk_change_is_counted_first_and_then_done_once(dsn: str, api: Api) -> None:

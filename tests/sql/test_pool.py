@@ -47,3 +47,15 @@ async def test_what_comes_back_is_lent_again_to_who_waits() -> None:
 async def test_who_serves_several_has_no_share(tenants: Tenants) -> None:
     async with pool_of(2, share=1) as pool, pool.session(tenants), pool.session(tenants):
         assert pool.lent == 2
+
+
+async def test_a_spare_session_is_lent_while_more_than_half_are_free() -> None:
+    async with pool_of(4, share=3) as pool, pool.session(ACME):
+        async with pool.spare(ACME) as spare:
+            assert spare is not None
+            assert pool.lent == 2
+            async with pool.spare(OTHER) as none:
+                assert none is None
+        async with pool.session(OTHER), pool.spare(ACME) as none:
+            assert none is None, "nobody waits for it"
+        assert (pool.lent, pool.missed) == (1, 0)
