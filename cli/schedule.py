@@ -27,6 +27,7 @@ from cli.options import (
 from cli.output import BAD_INPUT, DONE, NOT_DONE, Json, err, print_json, print_table, tell
 from cli.payload import read_payload
 from cli.session import TIMEOUT_S, with_session
+from keepers.collector import collecting_seldom
 from service.bulk_import import ImportReport, import_lines, numbered_lines
 from service.lines import ImportBroken
 from sql.clients.outcomes import Refused
@@ -163,7 +164,8 @@ async def _import(
     # While Postgres writes one part, the answer for the one before is read, and the next one is made.
     async with session.another(application="shardclock", timeout_s=TIMEOUT_S, plans=CLIENT_PLANS) as second:
         sessions = [session, second] if await _is_there(second) else [session]
-        await import_lines(sessions, lines, report, defaults=defaults, progress=advance)
+        with collecting_seldom():
+            await import_lines(sessions, lines, report, defaults=defaults, progress=advance)
 
 
 async def _is_there(session: Session) -> bool:

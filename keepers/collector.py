@@ -1,6 +1,8 @@
 """The garbage collector of a process that serves: it looks at what is new alone, and seldom."""
 
 import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 # A batch makes many small things that all live until it is written: the collector would look at them again and again,
 # for a seventh of a worker's or an engine's time.
@@ -17,3 +19,15 @@ def collect_seldom() -> None:
     """Leave out what is there now, and collect after many more new things than Python does by itself."""
     leave_out_of_collections()
     gc.set_threshold(COLLECT_AFTER)
+
+
+@contextmanager
+def collecting_seldom() -> Iterator[None]:
+    """Do so during a block, for work on many small things that are soon gone by themselves."""
+    before = gc.get_threshold()
+    collect_seldom()
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()

@@ -1,0 +1,28 @@
+"""The collector of a process is left as it was by work that wanted it to be still."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+from keepers.collector import COLLECT_AFTER, collecting_seldom
+
+
+def test_during_a_block_the_collector_looks_seldom_and_at_what_is_new_alone() -> None:
+    before, frozen = gc.get_threshold(), gc.get_freeze_count()
+
+    with collecting_seldom():
+        assert gc.get_threshold()[0] == COLLECT_AFTER
+        assert gc.get_freeze_count() > frozen
+
+    assert (gc.get_threshold(), gc.get_freeze_count()) == (before, 0)
+
+
+def test_a_block_that_fails_leaves_it_as_it_was_too() -> None:
+    before = gc.get_threshold()
+
+    with pytest.raises(ZeroDivisionError), collecting_seldom():
+        _ = 1 / 0
+
+    assert (gc.get_threshold(), gc.get_freeze_count()) == (before, 0)
