@@ -2,7 +2,8 @@
 --
 -- in:    :count integer, :tenants text: whom the session serves from now on, so that no statement of its own need say it;
 --        null: as before
--- out:   timer_key bigint, `count` rows, ascending; drawn_at timestamptz, the moment from which schedules are planned
+-- out:   one row: timer_keys bigint[], `count` of them, ascending; drawn_at timestamptz, the moment from which schedules
+--        are planned
 -- locks: nothing
 -- index: none
 with durable as materialized (
@@ -13,6 +14,9 @@ with durable as materialized (
         pg_logical_emit_message(true, 'shardclock', '') as lsn,
         case when :tenants::text is not null then set_config('shardclock.tenants', :tenants, false) end as served
 )
-select nextval('shardclock.timer_key_seq') as timer_key, now() as drawn_at
-from durable
-cross join generate_series(1, :count)
+select array_agg(k.timer_key) as timer_keys, now() as drawn_at
+from (
+    select nextval('shardclock.timer_key_seq') as timer_key
+    from durable
+    cross join generate_series(1, :count)
+) k

@@ -33,6 +33,7 @@ _RULES = {
 _OUT_OF_RANGE = "22008"
 # Of keys for one timer. A taken key moves the sequence forward, so a second draw is rare, and a third very rare.
 DRAWS = 5
+NOT_TRIED = KeyTaken("")  # as one whose key was taken: it needs a key
 
 
 class LockPatience(NamedTuple):
@@ -89,7 +90,7 @@ class Batch:
         errors:  StoreUnavailable  the outcome is unknown: call again, none is written twice
         """
         for _ in range(DRAWS):
-            left = [n for n in range(len(self.timers)) if isinstance(self._outcomes.get(n, KeyTaken("")), KeyTaken)]
+            left = [n for n in range(len(self.timers)) if isinstance(self._outcomes.get(n, NOT_TRIED), KeyTaken)]
             if not left:
                 break
             self._drawn = self._drawn or await draw_keys(session, len(left))
@@ -114,8 +115,8 @@ async def draw_keys(session: Session, count: int) -> Drawn:
     errors:  StoreUnavailable  call again; there are always more keys
     source:  sql/clients/draw_keys.sql
     """
-    rows = await session.rows_telling("draw_keys", count=count)
-    return Drawn([row["timer_key"] for row in rows], at=rows[0]["drawn_at"])
+    (row,) = await session.rows_telling("draw_keys", count=count)
+    return Drawn(row["timer_keys"], at=row["drawn_at"])
 
 
 async def schedule_timers(
