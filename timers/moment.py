@@ -2,7 +2,6 @@
 
 import re
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -75,7 +74,6 @@ def parse_written(text: str, zone: ZoneInfo | None = None) -> Written:
     raise InvalidTimer(f"{shortened(text)} falls outside the years 0001 to 9999 in UTC; choose a moment within")
 
 
-@lru_cache(maxsize=1_024)  # timers of one request are due together, if they have the same delay
 def canonical_moment(moment: datetime) -> str:
     """Write a moment in UTC, in one spelling, such as 2026-01-31T08:00:00.25Z."""
     text = moment.replace(tzinfo=None).isoformat()

@@ -2,6 +2,7 @@
 
 import json
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -24,8 +25,9 @@ class Answer(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
+@lru_cache(maxsize=1_024)  # lines of one request are due together, if they have the same delay
 def moment_text(moment: datetime) -> str:
-    """Write a moment as all answers do."""
+    """Write a moment, which is in UTC, as all answers do."""
     return canonical_moment(moment)
 
 
