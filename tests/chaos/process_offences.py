@@ -7,7 +7,7 @@ from dataclasses import replace
 from tests.chaos.good_run import FAR_S, B, Seed, W
 from tests.chaos.history import DeliveryDeleted, IncidentRaised, TaskDeleted
 from tests.chaos.process_tape import Player, Race, stopped, told, waiting
-from tests.chaos.tape import Tape
+from tests.chaos.tape import LEASE_S, Tape
 
 KEY = 3000
 
@@ -135,16 +135,18 @@ def a_node_is_entered_twice(tape: Tape) -> None:
 
 def a_step_says_that_a_job_was_done(tape: Tape) -> None:
     it = race(tape)
-    job = it.player.next_key()
-    done = it.player.complete(58.1, it.task)
-    closed = (*it.player.close_timer(58.12, it.timer), TaskDeleted(it.task))
-    passes = "3 approve- 3 count+ 3 count- 3 charge+"
-    it.player.step(58.12, [told(done, "completed", 3)], passes, *closed, it.player.job(job, "charge"))
+    job = it.handed_on(58.1)
     signal = it.player.signal(58.135, "cancel")
     it.player.call(58.13, "stop", "SENT")
     # An engine takes the job away, and nobody has done it.
     gone = DeliveryDeleted(job), it.player.ending(58.14, job, "DELIVERED", None)
     it.player.step(58.14, [told(signal, "cancel")], "3 chargex 1 chaos-racex", *gone, outcome="CANCELED")
+
+
+def a_worker_calls_for_a_service_task_long_after_it_was_taken_away(tape: Tape) -> None:
+    it = race(tape)
+    job = it.canceled_at_work(58.1, W)
+    it.player.attempt(58.14 + LEASE_S + 1, job.timer_key, job)
 
 
 def a_job_is_made_twice(tape: Tape) -> None:
@@ -294,6 +296,7 @@ SEEDS: list[tuple[str, Seed, str]] = [
     ("P4", a_node_is_entered_twice, f"{_RACE}count was entered 2 times"),
     ("P4", a_job_is_made_twice, f"{_RACE}job of charge was made 2 times"),
     ("S10", a_step_says_that_a_job_was_done, "its instance has not discarded it"),
+    ("S10", a_worker_calls_for_a_service_task_long_after_it_was_taken_away, "no worker had it in hand"),
     ("P4", a_script_is_lost, f"{_RACE}its scripts counted 0, on this way 1 (the way 'too late')"),
     ("P4", an_instance_completes_without_its_end, f"{_RACE}it has completed, and never left expired"),
     ("P4", a_task_and_its_timer_both_win, f"{_RACE}went on by"),

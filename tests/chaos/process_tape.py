@@ -141,10 +141,15 @@ class Player:
         payload = json.dumps({"act": "return", "order": self.name})
         return DeliveryWritten(True, key, JOB, None, None, 0, 0, self.tenant_id, self.key, node_id, True, payload)
 
-    def work(self, at_s: float, worker: int, key: int) -> int:
-        """Let a worker do a service task; return the key of the signal that says so."""
+    def take(self, at_s: float, worker: int, key: int) -> DeliveryWritten:
+        """Let a worker take a service task; return its row as it was before."""
         row = self.tape.deliveries[key]
         self.tape.commit(at_s, row._replace(claimed_by=worker, claimed_until=at(at_s + LEASE_S), claims=1))
+        return row
+
+    def work(self, at_s: float, worker: int, key: int) -> int:
+        """Let a worker do a service task; return the key of the signal that says so."""
+        row = self.take(at_s, worker, key)
         self.attempt(at_s + 0.01, key, row)
         signal = self.next_key()
         end = self.ending(at_s + 0.02, key, "DELIVERED", worker)
@@ -200,6 +205,11 @@ class Race:
 
     def approved(self, at_s: float, worker: int) -> None:
         """Let a client complete the task, and a worker do the rest; it ends 0.1 s later."""
+        charged = self.player.work(at_s + 0.04, worker, self.handed_on(at_s))
+        self.charged(at_s + 0.1, charged)
+
+    def handed_on(self, at_s: float) -> int:
+        """Let a client complete the task, and an engine make the service task 20 ms later; return that one's key."""
         player, job = self.player, self.player.next_key()
         done = player.complete(at_s, self.task)
         player.step(
@@ -210,8 +220,18 @@ class Race:
             TaskDeleted(self.task),
             player.job(job, "charge"),
         )
-        charged = player.work(at_s + 0.04, worker, job)
-        self.charged(at_s + 0.1, charged)
+        return job
+
+    def canceled_at_work(self, at_s: float, worker: int) -> DeliveryWritten:
+        """Let a worker take the service task 40 ms later, and a client cancel the instance; return the task's row."""
+        player, job = self.player, self.handed_on(at_s)
+        row = player.take(at_s + 0.04, worker, job)
+        cancel = player.signal(at_s + 0.1, "cancel")
+        player.call(at_s + 0.1, "stop", "SENT")
+        taken_away = (DeliveryDeleted(job), player.ending(at_s + 0.12, job, "DISCARDED", ENGINE))
+        passes = "3 chargex 1 chaos-racex"
+        player.step(at_s + 0.12, [told(cancel, "cancel")], passes, *taken_away, outcome="CANCELED")
+        return row
 
     def charged(self, at_s: float, signal: int, *, counted: int = 1) -> None:
         """Let an engine end it, once its service task is done."""

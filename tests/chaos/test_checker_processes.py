@@ -8,10 +8,9 @@ import pytest
 
 from tests.chaos.checker import EXERCISED, PROCESSES, judge
 from tests.chaos.good_run import FAR_S, Seed, W, good, red
-from tests.chaos.history import DeliveryDeleted, TaskDeleted
 from tests.chaos.process_offences import KEY, SEEDS, race
 from tests.chaos.process_tape import Player, Race, told, waiting
-from tests.chaos.tape import LEASE_S, Tape, at, blank
+from tests.chaos.tape import Tape, blank
 
 
 @pytest.mark.parametrize(("broken", "seed", "told"), SEEDS, ids=[it[1].__name__ for it in SEEDS])
@@ -59,16 +58,8 @@ def a_client_gives_up_before_its_message_is_published(tape: Tape) -> None:
 
 def a_worker_calls_for_a_service_task_whose_instance_was_cancelled(tape: Tape) -> None:
     it = race(tape)
-    job, done = it.player.next_key(), it.player.complete(58.1, it.task)
-    made = (*it.player.close_timer(58.12, it.timer), TaskDeleted(it.task), it.player.job(job, "charge"))
-    it.player.step(58.12, [told(done, "completed", 3)], "3 approve- 3 count+ 3 count- 3 charge+", *made)
-    row = tape.deliveries[job]
-    tape.commit(58.14, row._replace(claimed_by=W, claimed_until=at(58.14 + LEASE_S), claims=1))
-    cancel = it.player.signal(58.2, "cancel")
-    it.player.call(58.2, "stop", "SENT")
-    passes = "3 chargex 1 chaos-racex"
-    it.player.step(58.22, [told(cancel, "cancel")], passes, DeliveryDeleted(job), outcome="CANCELED")
-    it.player.attempt(59.9, job, row)
+    job = it.canceled_at_work(58.1, W)
+    it.player.attempt(59.9, job.timer_key, job)
 
 
 def two_cancels_come_at_once(tape: Tape) -> None:

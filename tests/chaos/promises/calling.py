@@ -75,7 +75,8 @@ def hands_of(run: Run, steps: list[Step]) -> list[Hand]:
                 begun = Hand(new.failed_attempts + 1, at_s, run.history.ended_at)
             row = new
         if begun is not None and any(isinstance(change, DeliveryDeleted) for change in changes):
-            end = next((it for it in changes if isinstance(it, Recorded) and it.intent in DELIVERED), None)
+            ends = (it for it in changes if isinstance(it, Recorded) and it.intent in DELIVERED)
+            end = next((it for it in ends if row is None or it.holder == row.claimed_by), None)
             # Nobody tells the worker that an instance has taken its service task away.
             until_s = at_s if end is not None or row is None or not row.job else _heard_by_s(run, row, begun)
             hands.append(begun._replace(until_s=until_s, end=end))
