@@ -23,6 +23,7 @@ from tests.chaos.history import (
 from tests.chaos.models import Made
 
 BEGIN, FIRED = "begin", "fired"
+CLOSED = "closed"  # the kind of a signal that takes away what somebody had locked as its token went
 STALE = "STALE"  # the record of a signal that came after its instance's end
 
 
@@ -49,13 +50,17 @@ Step: TypeAlias = tuple[int, InstanceStepped]  # which commit, by its place in t
 
 @dataclass(slots=True)
 class InstanceLife:
-    """All that was committed of one instance, in commit order; `ended` is the commit that gave it its outcome."""
+    """All that was committed of one instance, in commit order.
+
+    `ended` is the commit that gave it its outcome; those in `closed` took away afterwards what somebody had locked.
+    """
 
     instance_key: int
     rows: list[tuple[int, InstanceWritten]] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     made: list[tuple[int, Made]] = field(default_factory=list)
     incidents: list[IncidentRaised] = field(default_factory=list)
+    closed: list[int] = field(default_factory=list)
     ended: int | None = None
 
     @property
@@ -175,6 +180,8 @@ class Processes:
             late = self.signals.get(change.timer_key)
             if change.intent == STALE and late is not None:
                 late.spent.append(number)
+                if late.kind == CLOSED:
+                    self.instance(late.instance_key).closed.append(number)
             elif change.intent == "DEAD" and late is not None:
                 late.given_up = True
             else:

@@ -118,12 +118,12 @@ class Player:
         """Let an engine cancel a timer, as a part of a step."""
         return [TimerDeleted(key), self._record(at_s, key, "CANCELED", ENGINE)]
 
-    def late(self, at_s: float, key: int) -> None:
-        """Let an engine spend a signal that has come after its end."""
+    def late(self, at_s: float, key: int, *closed: Change) -> None:
+        """Let an engine spend a signal that has come after its end, and close what that says."""
         record = Recorded(
             0, at(at_s), key, self.tenant_id, None, at(at_s), 1, "STALE", ENGINE, None, None, None, SIGNAL, self.key
         )
-        self.tape.commit(at_s, DeliveryDeleted(key), record)
+        self.tape.commit(at_s, DeliveryDeleted(key), record, *closed)
 
     def task(self, key: int, node_id: str) -> TaskWritten:
         """Make the row of a task."""

@@ -8,8 +8,9 @@ import pytest
 
 from tests.chaos.checker import EXERCISED, PROCESSES, judge
 from tests.chaos.good_run import FAR_S, Seed, W, good, red
+from tests.chaos.history import DeliveryDeleted
 from tests.chaos.process_offences import KEY, SEEDS, race
-from tests.chaos.process_tape import Player, Race, told, waiting
+from tests.chaos.process_tape import ENGINE, Player, Race, told, waiting
 from tests.chaos.tape import Tape, blank
 
 
@@ -62,6 +63,16 @@ def a_worker_calls_for_a_service_task_whose_instance_was_cancelled(tape: Tape) -
     it.player.attempt(59.9, job.timer_key, job)
 
 
+def a_service_task_that_was_locked_is_taken_away_after_its_instance_s_end(tape: Tape) -> None:
+    it = race(tape)
+    player, job = it.player, it.handed_on(58.1)
+    cancel = player.signal(58.2, "cancel")
+    player.call(58.2, "stop", "SENT")
+    player.step(58.22, [told(cancel, "cancel")], "3 chargex 1 chaos-racex", outcome="CANCELED")
+    closed = player.signal(58.23, "closed")
+    player.late(58.72, closed, DeliveryDeleted(job), player.ending(58.72, job, "DISCARDED", ENGINE))
+
+
 def two_cancels_come_at_once(tape: Tape) -> None:
     player = waiting(tape, 58.0, KEY)
     signals = [player.signal(58.1 + n / 100, "cancel") for n in range(2)]
@@ -79,6 +90,7 @@ def two_cancels_come_at_once(tape: Tape) -> None:
         a_start_is_refused,
         a_client_gives_up_before_its_message_is_published,
         a_worker_calls_for_a_service_task_whose_instance_was_cancelled,
+        a_service_task_that_was_locked_is_taken_away_after_its_instance_s_end,
         two_cancels_come_at_once,
     ],
     ids=lambda seed: seed.__name__,

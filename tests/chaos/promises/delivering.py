@@ -151,9 +151,15 @@ def _is_in_hand(run: Run, number: int, row: DeliveryWritten) -> bool:
 
 
 def _stepped(run: Run, key: int) -> set[int]:
-    """Name the commits that advanced the instance whose service task this is; none if it is no service task."""
-    instance = run.processes.jobs.get(key)
-    return set() if instance is None else {number for number, _ in run.processes.instances[instance].steps}
+    """Name the commits that advanced the instance whose service task this is, or closed what it had left.
+
+    shape:   none if it is no service task
+    """
+    key_of_instance = run.processes.jobs.get(key)
+    if key_of_instance is None:
+        return set()
+    life = run.processes.instances[key_of_instance]
+    return {number for number, _ in life.steps}.union(life.closed)
 
 
 def _worker(row: DeliveryWritten) -> str:
