@@ -196,11 +196,12 @@ async def last_run(session: Session, timer_key: int) -> tuple[JobRun | None, boo
     errors:  UnknownJob        the start was dropped before it ran: its job was removed, or somebody cancelled it
              StoreUnavailable  no answer in time
     """
+    is_over = await _is_over(session, timer_key)  # asked first: a start that is over has no further run
     newest = next(iter(await find_runs(session, timer_key=timer_key, limit=1)), None)
     if newest is None:
         await _require_start(session, timer_key)
         return None, False
-    return newest, newest.outcome is not None and await _is_over(session, timer_key)
+    return newest, is_over and newest.outcome is not None
 
 
 def config_of(text: str) -> str:

@@ -3,12 +3,14 @@
 --
 -- in:    :holder bigint, :lease interval, :look integer (how many due starts are read), :places integer and :reserving
 --        integer (how many runs the caller takes at most, of jobs that reserve nothing, and of those that reserve
---        processors, GPUs or memory), :running bigint[]: the deliveries whose runs the caller makes, which have not
+--        processors, GPUs or memory), :after_at timestamptz and :after_key bigint: those behind this start are read,
+--        null: from the first one on, :running bigint[]: the deliveries whose runs the caller makes, which have not
 --        crashed, whatever a clock says; :now timestamptz or null
 -- out:   at least one row: server_time timestamptz, dropped bigint (starts that were skipped or discarded), replaced
 --        bigint (runs that are to end for a later start), saturated boolean (there may be more than were read), short
 --        boolean and short_reserving boolean (more could have begun of either kind, if there had been places), queued
---        boolean (a start waits for its job's run to end). Each row also has a run, or nulls; the most urgent run
+--        boolean (a start waits for its job's run to end), last_at timestamptz and last_key bigint (the last start that
+--        was read, or nulls). Each row also has a run, or nulls; the most urgent run
 --        comes first: job text, function text, timer_key bigint, claims integer (of the delivery, which the caller has
 --        now), run_claims integer (of the mark: if it is another one, that run crashed, and the caller ends it), attempt
 --        integer, scheduled_at timestamptz, config text, policy text, lease_left interval (of the run that crashed)
@@ -40,6 +42,9 @@ due as materialized (
         where d.target like 'job:%'
             -- Never clock_timestamp() here: it is volatile, so the index scan would not stop at what is due.
             and d.next_attempt_at <= coalesce(:now::timestamptz, now())
+            and d.next_attempt_at >= coalesce(:after_at::timestamptz, '-infinity')
+            -- "Is true", which no index fits: the planner would take one whose order is another, and read all jobs' starts.
+            and ((d.next_attempt_at, d.timer_key) > (:after_at, :after_key::bigint) or :after_at is null) is true
             and d.slot % me.part_count = me.part
             and d.timer_key <> all (:running::bigint[])
             and shardclock.is_free(
@@ -50,12 +55,33 @@ due as materialized (
         limit :look::integer
     ) d
 ),
+earlier as materialized (
+    -- Of the jobs whose starts are read, those that stand before these: a hundred and one are as many as count.
+    select j.target, j.tenant_id, e.starts
+    from (select distinct due.target, due.tenant_id from due where :after_at is not null) j
+    cross join lateral (
+        select count(*) as starts
+        from (
+            select
+            from me
+            join shardclock.deliveries d on d.slot % me.part_count = me.part
+            where d.target = j.target
+                and d.tenant_id = j.tenant_id
+                and d.next_attempt_at <= :after_at
+                and (d.next_attempt_at, d.timer_key) <= (:after_at, :after_key)
+                and d.claimed_by is null
+            limit 101
+        ) d
+    ) e
+),
 of_job as materialized (
     select
         due.timer_key, due.target, due.tenant_id, due.next_attempt_at, due.due_date, due.is_planned,
         j.name, j.priority, j.overlap, j.is_enabled, j.run_timer_key,
         j.run_claims, j.reserves, r.due_date as run_due_date, j.not_before > coalesce(:now::timestamptz, now()) as rests,
-        row_number() over (partition by due.target, due.tenant_id order by due.next_attempt_at, due.timer_key) as place,
+        coalesce(e.starts, 0)
+            + row_number() over (partition by due.target, due.tenant_id order by due.next_attempt_at, due.timer_key)
+            as place,
         row_number() over (partition by due.target, due.tenant_id order by due.due_date, due.timer_key) as age,
         count(*) over (partition by due.target, due.tenant_id) as waiting
     from due
@@ -71,6 +97,7 @@ of_job as materialized (
     left join lateral (
         select d.due_date from shardclock.deliveries d where d.timer_key = j.run_timer_key limit 1
     ) r on true
+    left join earlier e on e.target = due.target and e.tenant_id = due.tenant_id
 ),
 judged as materialized (
     select
@@ -251,10 +278,25 @@ kept as (
     -- After a failover a key may have been given twice; that must stop no job.
     on conflict do nothing
 ),
+going as materialized (
+    -- A run that ends in this moment may have counted on the start that it is to leave: who ends it has locked its job.
+    select j.name
+    from shardclock.jobs j
+    where j.name = any (array(select s.name from judged s where s.why_not = 'skipped: another run was going'))
+        and (j.name, j.run_timer_key, j.run_claims) in (select s.name, s.run_timer_key, s.run_claims from judged s)
+    for update of j skip locked
+),
 unwanted as materialized (
     select d.timer_key
     from shardclock.deliveries d
-    where d.timer_key = any (array(select j.timer_key from judged j where j.why_not is not null))
+    where d.timer_key = any (
+            array(
+                select j.timer_key
+                from judged j
+                where j.why_not is not null
+                    and (j.why_not <> 'skipped: another run was going' or j.name in (select g.name from going g))
+            )
+        )
     for update of d skip locked
 ),
 dropped as (
@@ -337,6 +379,8 @@ select
                 or (j.name in (select m.name from marked m) and j.timer_key not in (select m.run_timer_key from marked m))
             )
     ) as queued,
+    (select due.next_attempt_at from due order by due.next_attempt_at desc, due.timer_key desc limit 1) as last_at,
+    (select due.timer_key from due order by due.next_attempt_at desc, due.timer_key desc limit 1) as last_key,
     f.name as job, f.function, c.timer_key, c.claims, f.run_claims, c.failed_attempts + 1 as attempt,
     c.due_date as scheduled_at, coalesce(c.payload, f.config)::text as config, f.policy::text as policy,
     -- No longer than a lease: the clock may have been set back since it was written.

@@ -10,7 +10,7 @@ from jobs.ending import Ending
 from sql.deliveries.claim import Claim
 from sql.session import Session
 
-OF_SCAN = 7  # columns of a begin that tell of the scan; those of a run follow
+OF_SCAN = 9  # columns of a begin that tell of the scan; those of a run follow
 DUE_MAX = 1_000  # due starts that one begin reads
 
 Started: TypeAlias = tuple[str, int, int]  # a job, and the claim that is its run
@@ -57,13 +57,30 @@ class BegunRun(NamedTuple):
         return self.job, self.timer_key, self.run_claims
 
 
+class DuePlace(NamedTuple):
+    """Where a start stands among those that are due."""
+
+    next_attempt_at: datetime
+    timer_key: int
+
+
+class Look(NamedTuple):
+    """Which of the starts that are due are read: so many, from the first one on, or behind another."""
+
+    starts: int = DUE_MAX
+    after: DuePlace | None = None
+
+
+FIRST = Look()
+
+
 @dataclass(frozen=True, slots=True)
 class Begun:
     """What one call began, and how many starts it dropped.
 
     `saturated` says that there may be more than were read; `short` and `short_reserving`, that more runs could have
     begun if there had been places, of jobs that reserve nothing and of others; `queued`, that a start waits for the end
-    of its job's run.
+    of its job's run. `last_at` and `last_key` name the last start that was read; None: there was none.
     """
 
     server_time: datetime
@@ -73,6 +90,8 @@ class Begun:
     short: bool
     short_reserving: bool
     queued: bool
+    last_at: datetime | None
+    last_key: int | None
     runs: list[BegunRun]
 
 
@@ -116,13 +135,13 @@ async def begin_runs(
     lease_s: float,
     reserving: int,
     running: Sequence[int] = (),
-    look: int = DUE_MAX,
+    look: Look = FIRST,
     now: datetime | None = None,
 ) -> Begun:
     """Begin runs of the jobs that are due, those of the lowest priority number first.
 
-    The deliveries whose runs the holder makes are `running`: none of them has crashed. Of the starts that are due the
-    first `look` are read.
+    The deliveries whose runs the holder makes are `running`: none of them has crashed. Of the starts that are due
+    those of the `look` are read.
 
     shape:   at most `places` runs, and at most `reserving` of jobs that reserve resources; of each job one at most
     errors:  StoreUnavailable  no answer: runs may have begun. Nobody calls them, and they count as crashes
@@ -135,7 +154,9 @@ async def begin_runs(
         places=places,
         reserving=reserving,
         running=list(running),
-        look=look,
+        look=look.starts,
+        after_at=look.after and look.after.next_attempt_at,
+        after_key=look.after and look.after.timer_key,
         now=now,
     )
     first = rows[0]

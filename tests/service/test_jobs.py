@@ -21,12 +21,14 @@ from service.jobs import (
     find_job,
     follow_run,
     history_of,
+    last_run,
     list_jobs,
     logs_of,
     run_job,
 )
 from service.story import gather
 from sql.clients.verbs import TimerRef
+from sql.deliveries.find import DeliveryState, find_delivery
 from sql.jobs.history import JobRun
 from sql.jobs.runs import SaidOfRun, report_runs
 from sql.session import Session
@@ -106,6 +108,25 @@ async def test_a_run_is_followed_through_its_attempts_to_the_end_of_its_start(
     assert first is not None
     assert last is not None
     assert (first.reason, last.log) == ("ValueError: no", "a line")
+
+
+async def test_a_start_that_ends_between_two_questions_is_told_by_its_last_run(
+    dsn: str, session: Session, shard: HolderClient, worker: JobWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await declare(dsn, job_spec())
+    key = await run_job(session, "refresh")
+    await fire(shard)
+    await worker.end(await worker.one(), RunOutcome.FAILED, delay_s=0.0, reason="ValueError: no")
+
+    async def asked_late(session: Session, timer_key: int) -> DeliveryState | None:
+        await worker.end(await worker.one())
+        return await find_delivery(session, timer_key)
+
+    monkeypatch.setattr("service.jobs.find_delivery", asked_late)
+    run, is_over = await last_run(session, key)
+
+    assert run is not None
+    assert (run.outcome, is_over) == ("SUCCEEDED", True)
 
 
 async def test_a_start_that_no_worker_takes_is_not_waited_for_for_ever(dsn: str, session: Session) -> None:

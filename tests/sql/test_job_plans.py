@@ -32,7 +32,7 @@ async def test_a_begin_reads_the_starts_that_are_due_and_their_jobs(crowded: str
     if analyzed:
         await query(crowded, "analyze shardclock.jobs, shardclock.deliveries")
     begin = await prepare(crowded, "begin_runs")
-    arguments = ["11", "'20 s'", "1000", "10", "10", "'{}'", "null"]
+    arguments = ["11", "'20 s'", "1000", "10", "10", "null", "null", "'{}'", "null"]
 
     deliveries = await begin.explain(*arguments, touched=True, table="deliveries")
     jobs = await begin.explain(*arguments, touched=True, table="jobs")
@@ -45,12 +45,29 @@ async def test_a_begin_reads_the_starts_that_are_due_and_their_jobs(crowded: str
     assert jobs.indexes == {"jobs_pkey"}
 
 
+@pytest.mark.parametrize("analyzed", [False, True])
+async def test_a_begin_behind_a_start_reads_those_behind_it_and_what_waits_of_their_jobs(
+    crowded: str, *, analyzed: bool
+) -> None:
+    await add_deliveries(crowded, 2_000, "job:other", tenant_id="'default'", next_attempt_at="now() - interval '1 h'")
+    if analyzed:
+        await query(crowded, "analyze shardclock.jobs, shardclock.deliveries")
+    begin = await prepare(crowded, "begin_runs")
+    arguments = ["11", "'20 s'", "1000", "10", "10", "now() - interval '1 min'", "0", "'{}'", "null"]
+
+    deliveries = await begin.explain(*arguments, touched=True, table="deliveries")
+    await begin.connection.close()
+
+    assert DUE <= deliveries.rows <= 4 * DUE
+    assert deliveries.indexes == {"deliveries_of_jobs", "deliveries_by_lane", "deliveries_pkey"}
+
+
 @pytest.mark.parametrize("more", [0, 50, 200])
 async def test_what_a_begin_reads_is_in_proportion_to_the_starts_that_are_due(crowded: str, more: int) -> None:
     for number in range(more):
         await add_deliveries(crowded, 1, f"job:job{1_000 + number}", tenant_id="'default'")
     begin = await prepare(crowded, "begin_runs")
-    arguments = ["11", "'20 s'", "1000", "1000", "0", "'{}'", "null"]
+    arguments = ["11", "'20 s'", "1000", "1000", "0", "null", "null", "'{}'", "null"]
 
     deliveries = await begin.explain(*arguments, touched=True, table="deliveries")
     jobs = await begin.explain(*arguments, touched=True, table="jobs")

@@ -49,6 +49,7 @@ class FakeRunProcess:
     comes_up: bool = True
     is_slow: bool = False  # it never comes up
     may_live: bool = False  # when it has died
+    is_near: bool = True
     is_closed: bool = False  # it ended between `ready` and `run`
     seen: Seen = field(default_factory=Seen)
     orders: list[RunOrder] = field(default_factory=list)
@@ -110,6 +111,7 @@ class RunProcesses:
     gate: asyncio.Event | None = None
     heeds: bool = True
     comes_up: bool = True
+    is_near: bool = True
     fits: Callable[[Needs], bool] = lambda _: True  # whether a node has what a process asks for
     started: list[tuple[Needs, FakeRunProcess]] = field(default_factory=list)
     orders: list[RunOrder] = field(default_factory=list)
@@ -121,6 +123,7 @@ class RunProcesses:
             self.gate,
             heeds=self.heeds,
             comes_up=self.comes_up,
+            is_near=self.is_near,
             is_slow=not self.fits(needs),
             of_all=self.orders,
         )

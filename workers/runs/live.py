@@ -102,6 +102,14 @@ class LiveRun:
         took_s, seen = time.monotonic() - self._began_s, self.report.seen
         return EndedRun(self.run, ending, took_s, seen.log or None, progress=seen.progress, message=seen.message)
 
+    def broken_off(self, why: str) -> Ending:
+        """Decide what follows, as its worker leaves and kills its process."""
+        is_late = self._asked is Asked.BY_TIMEOUT
+        ending = self._judged(Canceled(why)) if is_late else Ending(RunOutcome.INTERRUPTED, delay_s=0.0, reason=why)
+        # A kill may not reach another node, where the process lives on until it ends itself.
+        is_far = self.process is not None and not self.process.is_near
+        return replace(ending, rest_s=max(KILL_S, self.life.rest_s if is_far else 0.0))
+
     def look(self) -> None:
         """Begin to look at what the run has said; this also lets its process live on."""
         if self.process is not None and self.is_called and (self._looking is None or self._looking.done()):

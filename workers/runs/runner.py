@@ -14,10 +14,10 @@ from jobs.states import RunOutcome
 from shardclock import JobPolicy
 from sql.deliveries.claim import Claim, renew_deliveries
 from sql.jobs.declare import FORGOTTEN_MAX, MENDED_MAX, mend_job_waits, prune_runs, tend_jobs
-from sql.jobs.runs import BegunRun, EndedRun, SaidOfRun, begin_runs, report_runs, watch_runs
+from sql.jobs.runs import BegunRun, EndedRun, Look, SaidOfRun, begin_runs, report_runs, watch_runs
 from sql.session import Session
 from workers.hand import Hand
-from workers.runs.live import KILL_S, START_AGAIN_S, LiveRun
+from workers.runs.live import START_AGAIN_S, LiveRun
 from workers.runs.look_planner import LookPlanner
 from workers.runs.needs import Needs
 from workers.runs.places import Places, not_started
@@ -164,13 +164,10 @@ class JobRunner:
             task.cancel()
         await asyncio.gather(*self._making.values(), return_exceptions=True)
         for it in self._live.values():
+            if not it.is_lost:
+                self._writer.end(EndedRun(it.run, it.broken_off("its worker left, and it was broken off")))
             if it.process is not None:
                 it.process.kill()
-            if it.is_lost:
-                continue
-            reason = "its worker left, and it was broken off"
-            left = Ending(RunOutcome.INTERRUPTED, delay_s=0.0, reason=reason, rest_s=KILL_S)
-            self._writer.end(EndedRun(it.run, left))
         self._live.clear()
         self._places.end()
 
@@ -206,12 +203,12 @@ class JobRunner:
             reserving=self._places.room_reserving if self._specs else 0,
             lease_s=self._settings.lease_s,
             running=[key for key, _ in self._live],
-            look=read,
+            look=Look(read, self._planner.after),
         )
         self._hand.take(begun.runs, now_s=sent_s)
         for run in begun.runs:
             try:
-                self._take(run, read_policy(run.policy), sent_s)
+                self._take(run, sent_s)
             except InvalidJob as refusal:
                 self._writer.end(EndedRun(run, Ending(RunOutcome.FAILED, fails=True, reason=str(refusal))))
             except Exception as error:  # noqa: BLE001 - whatever Ray says, the other runs of this answer have begun
@@ -220,16 +217,20 @@ class JobRunner:
         self._planner.learn(time.monotonic(), begun, read=read, free=self._places.room)
         return len(self._writer) > before
 
-    def _take(self, run: BegunRun, policy: JobPolicy, sent_s: float) -> None:
+    def _take(self, run: BegunRun, sent_s: float) -> None:
         if run.crashed:
-            self._find_crashed(run, policy)
+            self._find_crashed(run)
         elif run.function not in self._specs:
             why = "this worker's app does not have its code"
             self._writer.end(EndedRun(run, Ending(RunOutcome.INTERRUPTED, delay_s=NOT_HERE_S, reason=why)))
         else:
-            self._make(run, policy, sent_s)
+            self._make(run, read_policy(run.policy), sent_s)
 
-    def _find_crashed(self, run: BegunRun, policy: JobPolicy) -> None:
+    def _find_crashed(self, run: BegunRun) -> None:
+        try:
+            policy = read_policy(run.policy)
+        except InvalidJob:
+            policy = read_policy("{}")  # it was changed since the run began, which is a crash whatever it says now
         reason = "its worker was lost"
         may_live_s = run.lease_left.total_seconds()
         ending = crash_of(reason, policy, attempt=run.attempt, may_live_s=may_live_s, jitter=self._jitter)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sql.jobs.runs import DUE_MAX, Begun
+from sql.jobs.runs import DUE_MAX, Begun, DuePlace
 from tests.support.handlers import NOON
 from tests.support.runs import begun_run
 from workers.runs.look_planner import PART, SHORT_S, WHOLE_S, LookPlanner
@@ -17,7 +17,15 @@ ALL_FREE, NONE_FREE = (4, 4), (0, 4)
 
 def begun(runs: int = 0, **facts: Any) -> Begun:
     """Make an answer to a look."""
-    said = {"dropped": 0, "replaced": 0, "saturated": False, "short": False, "short_reserving": False, "queued": False}
+    said: dict[str, Any] = {
+        "dropped": 0,
+        "replaced": 0,
+        "saturated": False,
+        "short": False,
+        "short_reserving": False,
+        "queued": False,
+    }
+    said |= {"last_at": NOON, "last_key": 7}
     return Begun(server_time=NOON, runs=[begun_run()] * runs, **(said | facts))
 
 
@@ -26,6 +34,11 @@ def planner(seen: Begun, *, free: int = 4) -> LookPlanner:
     it = LookPlanner(POLL_S, 4)
     it.learn(0.0, seen, read=it.begin(0.0, free=ALL_FREE), free=free)
     return it
+
+
+def look(it: LookPlanner, now_s: float) -> tuple[int, DuePlace | None]:
+    """Begin a look with all places free."""
+    return it.begin(now_s, free=ALL_FREE), it.after
 
 
 def test_the_first_look_is_at_once_and_reads_all() -> None:
@@ -41,6 +54,20 @@ def test_without_a_reason_the_next_look_is_a_poll_and_reads_a_part() -> None:
     assert it.wait_s(0.02, free=ALL_FREE, has_ended=True) == POLL_S - 0.02
     assert it.wait_s(POLL_S, free=ALL_FREE) == 0.0
     assert [it.begin(POLL_S, free=ALL_FREE), it.begin(WHOLE_S, free=ALL_FREE)] == [PART, DUE_MAX]
+
+
+def test_a_whole_look_that_begins_nothing_is_followed_by_one_behind_what_it_has_read() -> None:
+    it = planner(begun(saturated=True))
+    assert look(it, WHOLE_S) == (DUE_MAX, DuePlace(NOON, 7))
+
+    # What begins something may find more there; one that has a part to read begins at the first start
+    it.learn(WHOLE_S, begun(1, saturated=True, last_key=9), read=DUE_MAX, free=4)
+    assert look(it, WHOLE_S) == (PART, None)
+    assert look(it, 2 * WHOLE_S) == (DUE_MAX, DuePlace(NOON, 7))
+
+    # Behind the last start it goes on with the first
+    it.learn(2 * WHOLE_S, begun(), read=DUE_MAX, free=4)
+    assert look(it, 3 * WHOLE_S) == (DUE_MAX, None)
 
 
 def test_what_was_asked_for_is_looked_for_at_once_and_once() -> None:

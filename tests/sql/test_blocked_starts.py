@@ -1,0 +1,73 @@
+"""Starts that wait for the ends of their jobs' runs hide no other job, and none is dropped that an end counts on."""
+
+from __future__ import annotations
+
+import asyncpg
+import pytest
+
+from sql.jobs.runs import DuePlace
+from tests.support.factories import BOUND_S, HolderClient, query
+from tests.support.job_runs import JobWorker, declare, fire
+from tests.support.jobs import job_spec
+
+SLOW = [f"slow{number:02}" for number in range(11)]
+QUEUED = 100  # of each; there are more in all than a look reads
+STARTS = "select shardclock.run_job(name) from unnest($1::text[]) as j (name), generate_series(1, $2) order by name"
+
+
+@pytest.fixture
+def dsn(each_dsn: str) -> str:
+    """Name an empty database on each version."""
+    return each_dsn
+
+
+async def fire_all(shard: HolderClient) -> None:
+    while await fire(shard):
+        pass
+
+
+async def test_starts_that_wait_for_others_hide_none_behind_them(
+    dsn: str, shard: HolderClient, worker: JobWorker
+) -> None:
+    # Given jobs that run, and more starts of these than one look reads
+    await declare(dsn, *(job_spec(name, overlap="queue") for name in SLOW), job_spec("nightly"))
+    await query(dsn, STARTS, SLOW, 1)
+    await fire_all(shard)
+    going = [run.timer_key for run in (await worker.begin(places=20)).runs]
+    assert len(going) == len(SLOW)
+    await query(dsn, STARTS, SLOW, QUEUED)
+    await fire_all(shard)
+
+    # When another job is to start, behind all of them, and one of them has more than it may have
+    await query(dsn, STARTS, ["nightly"], 1)
+    await query(dsn, STARTS, SLOW[:1], 15)
+    await fire_all(shard)
+    first = await worker.begin(running=going)
+
+    # Then a look from the first start on finds nothing, and one behind what that has read begins it
+    assert (first.saturated, first.runs, first.dropped) == (True, [], 0)
+    assert first.last_at is not None
+    assert first.last_key is not None
+    after = DuePlace(first.last_at, first.last_key)
+    second = await worker.begin(running=going, after=after)
+    assert [run.job for run in second.runs] == ["nightly"]
+    assert (second.saturated, second.dropped) == (False, 15)
+
+
+async def test_a_start_is_not_dropped_while_the_run_that_it_met_may_be_ending(
+    dsn: str, shard: HolderClient, worker: JobWorker
+) -> None:
+    await declare(dsn, job_spec())
+    await query(dsn, STARTS, ["refresh"], 1)
+    await fire_all(shard)
+    run = await worker.one()
+    await query(dsn, STARTS, ["refresh"], 1)
+    await fire_all(shard)
+
+    ending = await asyncpg.connect(dsn, timeout=BOUND_S)
+    async with ending.transaction():
+        await ending.execute("select from shardclock.jobs for update")  # as the end of a run does
+        assert (await worker.begin(running=[run.timer_key])).dropped == 0
+    await ending.close(timeout=BOUND_S)
+
+    assert (await worker.begin(running=[run.timer_key])).dropped == 1
