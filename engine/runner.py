@@ -11,11 +11,20 @@ from structlog.typing import FilteringBoundLogger
 
 from engine.advancing import Advanced, advance_by, definition_of
 from engine.definitions import Definitions, Gone
+from engine.inbox import CANCEL, kind_of, said_by
 from engine.putting_off import PutOff, put_off_after
 from engine.stats import EngineStats
 from sql.claims.rows import retry_lost_races
 from sql.processes.apply import Writes, apply_steps
-from sql.processes.signals import WHOLE, DueSignal, Stripe, correlate_waiting, put_off_signals, read_due_signals
+from sql.processes.signals import (
+    WHOLE,
+    DueSignal,
+    Stripe,
+    cancel_start,
+    correlate_waiting,
+    put_off_signals,
+    read_due_signals,
+)
 from sql.session import Session, StatementRefused, StoreTooSlow, StoreUnavailable
 
 BATCH_FIRST = 16  # of a new engine: the one before may have died of a large batch
@@ -23,6 +32,10 @@ LOGGED_MAX = 1_000  # reasons of which it is known that they are in the log
 BATCH_S = 0.25  # after so long a batch is written, and the rest of its signals are taken again
 
 Signals = Sequence[DueSignal]
+
+
+class CanceledUnbegun(Gone):
+    """A client has cancelled an instance, and then its start was given up."""
 
 
 @dataclass(slots=True)
@@ -141,7 +154,8 @@ class SignalRunner:
     def _advance(self, signals: Signals) -> Advanced:
         first = signals[0]
         if first.version is None and not first.is_first:
-            raise Gone(f"there is no instance {first.instance_key}")
+            gone = CanceledUnbegun if kind_of(said_by(first)) == CANCEL else Gone
+            raise gone(f"there is no instance {first.instance_key}")
         key = definition_of(first)
         return advance_by(signals, self._definitions.get(key, first.tenant_id), key)
 
@@ -193,6 +207,8 @@ class SignalRunner:
             if others:
                 self._one_by_one.add(first.instance_key)
                 done = True
+            elif isinstance(error, CanceledUnbegun) and await cancel_start(self._session, first.instance_key):
+                done = True  # the signal is spent in the next turn, as any that comes after the end
             else:
                 alike[put_off_after(error, first.failed_attempts)].append(first)
         for how, signals in alike.items():

@@ -215,7 +215,7 @@ grant execute on function
 to shardclock_scheduler;
 grant execute on function
     shardclock.check_variables, shardclock.open_starts, shardclock.close_starts, shardclock.tenant_of_instance,
-    shardclock.signal_instance, shardclock.cancel_start, shardclock.end_service_task, shardclock.end_of_task,
+    shardclock.signal_instance, shardclock.end_service_task, shardclock.end_of_task,
     shardclock.lost_service_task, shardclock.attempts_left
 to shardclock_scheduler;
 -- Engines, which have the shards' role, advance instances.
@@ -227,7 +227,8 @@ grant update, delete on shardclock.messages, shardclock.process_starts to shardc
 grant delete on shardclock.business_keys to shardclock_shard;
 grant insert, delete on shardclock.task_acts to shardclock_shard;
 grant execute on function shardclock.correlate_waiting to shardclock_shard;
-grant execute on function shardclock.send_signal, shardclock.find_definition, shardclock.lock_message
+grant execute on function
+    shardclock.send_signal, shardclock.find_definition, shardclock.lock_message, shardclock.cancel_start
 to shardclock_scheduler, shardclock_shard;
 
 -- Operators' verbs leave a record in the audit, which nobody but the owner may change. Who operates may read it.

@@ -948,7 +948,7 @@ ALTER TABLE ONLY shardclock.holders
 -- check_one_timer(bigint, text)  0006_verbs.sql
 -- check_schedule(text)  0004_dates.sql
 -- check_timer()  0001_timers.sql
--- check_variables(jsonb)  0021_bounds_of_processes.sql
+-- check_variables(jsonb)  0042_signals_that_arrive.sql
 -- check_zone(text)  0004_dates.sql
 -- claim_task(bigint, text, text)  0035_whose_tasks.sql
 -- named_clock(timestamp with time zone, text)  0004_dates.sql
@@ -957,7 +957,7 @@ ALTER TABLE ONLY shardclock.holders
 -- complete_service_task(bigint, integer, jsonb, text)  0036_programs.sql
 -- complete_task(bigint, jsonb, text, text)  0035_whose_tasks.sql
 -- configure_job(text, jsonb)  0012_job_verbs.sql
--- correlate_waiting(bigint[])  0039_key_lookups.sql
+-- correlate_waiting(bigint[])  0042_signals_that_arrive.sql
 -- declare_job(jsonb)  0012_job_verbs.sql
 -- delay_from_now(text, text, text)  0004_dates.sql
 -- delete_definition(bigint, text)  0018_processes.sql

@@ -12,6 +12,8 @@ from bpmn.step.leaving import finish
 from bpmn.step.state import Catches, Instance, Phase, Token
 from bpmn.step.stepping import Stepping
 from bpmn.step.variables import Unanswerable, text_for
+from timers.duration import later, parse_duration
+from timers.zone import UTC_ZONE
 
 Payload = Mapping[str, Json]
 WAITED_CHARS_MAX = 200  # of a time, a name or a key: those that wait for messages are found by both in one index
@@ -61,7 +63,7 @@ def _opened(step: Stepping, token: Token, node: Node) -> Iterator[Effect]:
 
     match node.trigger:
         case Timer(kind, written):
-            yield TimerOpened(token.key, node.node_id, kind, _readable(kind, text(written, "the time")))
+            yield TimerOpened(token.key, node.node_id, kind, _readable(kind, text(written, "the time"), now=step.now))
         case Message(name, correlation):
             # A process begins by the message alone, whatever its key is. A boundary event's key is of the scope around.
             around = step.instance.tokens.get(token.scope, token) if node.kind == Kind.BOUNDARY else token
@@ -73,11 +75,16 @@ def _opened(step: Stepping, token: Token, node: Node) -> Iterator[Effect]:
             pass  # errors and escalations come from inside
 
 
-def _readable(kind: TimerKind, text: str) -> str:
+def _readable(kind: TimerKind, text: str, *, now: datetime) -> str:
     try:
-        return time_text(kind, text)
+        spelled = time_text(kind, text)
+        if kind == TimerKind.DURATION:
+            later(now, parse_duration(spelled), UTC_ZONE)
     except Unreadable as error:
         raise Unanswerable(str(error)) from None
+    except OverflowError:
+        raise Unanswerable(f"{text!r} from now on ends after the year 9999; give a shorter time") from None
+    return spelled
 
 
 def happen(step: Stepping, token: Token, node_id: str, payload: Payload) -> bool:

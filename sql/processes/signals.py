@@ -92,15 +92,29 @@ async def put_off_signals(
     return {row["timer_key"]: row["given_up"] for row in rows}
 
 
+async def cancel_start(session: Session, instance_key: int) -> bool:
+    """Cancel an instance whose start was given up; say whether it was.
+
+    errors:  StoreUnavailable  the outcome is unknown: call again
+    source:  sql/processes/cancel_start.sql
+    """
+    row = await session.row("cancel_start", instance_key=instance_key)
+    return bool(row and row["cancelled"])
+
+
 async def correlate_waiting(session: Session, instance_keys: Sequence[int]) -> int:
     """Give tokens that have come to wait the messages that were published before; return how many.
 
+    shape:   a thousand in a transaction, until there are no more
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/processes/correlate_waiting.sql
     """
-    row = await session.row("correlate_waiting", instance_keys=instance_keys)
-    assert row is not None, "a function's value is one row"
-    return int(row["given"])
+    given = 0
+    while row := await session.row("correlate_waiting", instance_keys=instance_keys):
+        if not row["given"]:
+            break
+        given += row["given"]
+    return given
 
 
 class KeptCursor(NamedTuple):

@@ -10,6 +10,7 @@ import pytest
 
 from service import processes
 from sql.processes import instances
+from sql.processes.signals import correlate_waiting
 from sql.session import StatementRefused
 from tests.support.bpmn import SHARED, model
 from tests.support.bpmn_cluster import Processes, running
@@ -143,3 +144,55 @@ async def test_a_message_is_found_though_ten_thousand_others_wait_for_nobody() -
             await it.engine.tend_turn()
         await it.settle()
         assert await it.state(key) == "COMPLETED"
+
+
+BESIDE = (
+    '<userTask id="t"/><boundaryEvent id="b" attachedToRef="t" cancelActivity="false">'
+    '<messageEventDefinition messageRef="m"/></boundaryEvent><scriptTask id="n"><extensionElements>'
+    '<zeebe:script expression="=append(seen, i)" resultVariable="seen"/></extensionElements></scriptTask>'
+)
+LOCKS = """
+    with given as materialized (select shardclock.correlate_waiting($1) as n)
+    select
+        g.n,
+        (select count(*) from pg_locks where locktype = 'advisory' and pid = pg_backend_pid() and g.n >= 0) as locks
+    from given g
+"""
+
+
+async def test_a_wait_that_goes_on_gets_every_message_that_is_kept_for_it_in_their_order() -> None:
+    async with running() as it:
+        await it.deploy(START + BESIDE + END + '<endEvent id="f"/>', connected="s>t t>e b>n n>f", beside=SHARED)
+        for i in range(3):
+            assert await publish(it, "42", {"i": i}, 3600.0) == []
+        key = await it.start(order="42", seen=[])
+
+        await it.settle()
+
+        assert '"seen":[0,1,2]' in str((await it.see(key)).state)
+
+
+async def test_only_names_with_a_kept_message_are_locked() -> None:
+    async with running() as it:
+        await it.deploy(RECEIVE, connected="s>r r>e", beside=SHARED)
+        keys = [await it.start(order=str(n)) for n in range(5)]
+        await it.settle()
+        await it.query(KEPT, "default", "3", "{}")
+
+        assert await it.query(LOCKS, keys) == [{"n": 1, "locks": 1}]
+
+
+async def test_more_messages_than_one_call_gives_are_all_given() -> None:
+    async with running() as it:
+        await it.deploy(START + BESIDE + END + '<endEvent id="f"/>', connected="s>t t>e b>n n>f", beside=SHARED)
+        key = await it.start(order="42", seen=[])
+        await it.settle()
+        await it.query(
+            """
+            insert into shardclock.messages (message_key, expires_at, tenant_id, name, correlation, variables)
+            select n, now() + interval '1 hour', 'default', 'paid', '42', '{"i": 1}'
+            from generate_series(5000000, 5001000) n
+            """
+        )
+
+        assert await correlate_waiting(it.session, [key]) == 1_001

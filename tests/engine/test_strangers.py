@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+import asyncpg
 import httpx2
 import pytest
 
@@ -216,3 +217,20 @@ async def test_a_process_that_calls_itself_for_ever_stops_with_an_incident_and_e
         await it.settle()
         ended = await instances.find_instances(it.session, page_size=1_000)
         assert {one.state for one in ended} == {"CANCELED"}
+
+
+@pytest.mark.parametrize("number", ["1e5000", "-1e309", "[1e400]"])
+async def test_a_number_that_no_double_holds_is_refused_in_sql_as_it_is_over_http(number: str) -> None:
+    async with running() as it:
+        await it.deploy(START + '<userTask id="u"/>' + END, connected="s>u u>e")
+        key = await it.start()
+        (task,) = await tasks.find_tasks(it.session)
+        complete = "select shardclock.complete_task($1, $2::jsonb) as state"
+        with pytest.raises(asyncpg.InvalidParameterValueError, match="no double holds: write it as a text"):
+            await it.query(complete, task.task_key, f'{{"n": {number}}}')
+
+        digits = "1" * 400
+        held = f'{{"n": 1e308, "f": 0.{digits}, "t": "{digits}", "q": "\\"{digits}"}}'
+        assert await it.query(complete, task.task_key, held) == [{"state": "COMPLETED"}]
+        await it.settle()
+        assert await it.state(key) == "COMPLETED"

@@ -93,7 +93,7 @@ def test_what_is_no_moment_is_no_timers_date(value: str) -> None:
     assert [incident.node_id for incident in played.incidents.values()] == ["t"]
 
 
-@pytest.mark.parametrize("value", ["soon", None, [1], "-PT5M"])
+@pytest.mark.parametrize("value", ["soon", None, [1], "-PT5M", "P9000Y"])
 def test_a_time_that_is_none_is_an_incident_that_names_it(value: object) -> None:
     played = Played(
         definition(
