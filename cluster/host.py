@@ -24,6 +24,7 @@ from cluster.ray_cluster import (
     ensure_coordinator,
     lost_servers,
     prepare_environment,
+    show_logs_of_earlier_jobs,
     start_ray,
     wait_for_ray,
 )
@@ -98,6 +99,8 @@ def _host_ray(settings: Settings, temp_dir: Path, say: Say) -> int:
     if address is not None and not wait_for_ray(address, stop=stop, tell=partial(say, WAITING)):
         return 0
     start_ray(settings, temp_dir)
+    if _is_set(KEEP_RUNNING):
+        show_logs_of_earlier_jobs()
     app = App.from_json(os.environ[APP]) if os.environ.get(APP) else None
     coordinator = ensure_coordinator(settings, os.environ[CLUSTER_ID], app)
     say(READY, "")

@@ -127,6 +127,13 @@ def start_ray(settings: Settings, temp_dir: Path) -> None:
     )
 
 
+def show_logs_of_earlier_jobs() -> None:
+    """Print what actors log, whichever driver has started them: those of a cluster that runs on outlive theirs."""
+    from ray._private import worker
+
+    worker.global_worker._filter_logs_by_job = False  # noqa: SLF001 - Ray has no option for it; tests/k8s/test_run.py checks it
+
+
 def _look_for_nodes_by_their_sockets(address: str) -> None:
     """Let a driver find its node without seeing the node's processes, as in a pod whose containers share only volumes.
 

@@ -32,7 +32,8 @@ main() {
         step "the lead to the $colour cluster" in_cluster shardclock switch "$new" --wait 120
     fi
     step "every slot with its living $keepers" wait_until is_serving
-    if exists raycluster "$old"; then
+    # Its policies are there longer than itself, if this was stopped between the two.
+    if exists raycluster "$old" || exists networkpolicy "shardclock-ray-$other"; then
         step "an end to the $other Ray cluster" end_old
     fi
     tell_of_workers
@@ -106,7 +107,14 @@ share() {
     apply "overlays/$overlay"
     on wait job/shardclock-migrate --for=condition=complete --timeout="${WAIT_S}s" > /dev/null ||
         refuse 4 "the schema was not brought up to date in $WAIT_S s: \`kubectl -n $namespace logs job/shardclock-migrate\` says why"
-    on rollout status deployment/shardclock-metrics --timeout="${WAIT_S}s"
+    rolled_out shardclock-metrics
+    # Those that lack a right, or their image, never serve, and the old ones go on beside them.
+    ! exists deployment shardclock-gateway || rolled_out shardclock-gateway
+}
+
+rolled_out() {
+    on rollout status "deployment/$1" --timeout="${WAIT_S}s" ||
+        refuse 3 "$1 was not rolled out in $WAIT_S s: \`kubectl -n $namespace get pods\` shows which pod waits, and nothing was taken down"
 }
 
 check_secrets() {
@@ -145,7 +153,12 @@ number() {
     echo "${found:-0}"
 }
 
-end_old() { kubectl delete --kustomize "overlays/$overlay/$other" --ignore-not-found --wait --timeout="${WAIT_S}s"; }
+# Its network policies last: until its pods are gone, their calls go on, and reach what those allow.
+end_old() {
+    on delete raycluster "$old" --ignore-not-found --wait --timeout="${WAIT_S}s"
+    on wait pod --selector="ray.io/cluster=$old" --for=delete --timeout="${WAIT_S}s"
+    kubectl delete --kustomize "overlays/$overlay/$other" --ignore-not-found --wait --timeout="${WAIT_S}s"
+}
 
 wait_until() {
     local until=$((SECONDS + WAIT_S))

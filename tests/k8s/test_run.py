@@ -184,6 +184,12 @@ def test_boot_can_go_and_come_back_while_its_cluster_runs_on(pods: Pods) -> None
     pods.assert_fires("together")
     assert {shard["holder"] for shard in pods.until_serving()} == before
 
+    # And its log shows what the coordinator says, though another boot has started that one
+    assert '"event": "assigned"' not in pods.boot.said
+    pods.run("scale", str(len(before) + 1))
+    until(lambda: '"event": "assigned"' in pods.boot.said, "boot to show the assignment", within_s=RUN_S)
+    pods.run("scale", str(len(before)))
+
 
 @pytest.mark.ray
 @pytest.mark.exhaustive

@@ -80,6 +80,7 @@ Metrics:
     alert_cases      what must set off each alert
 
 Kubernetes:
+    kubectl          a kubectl that records what it is asked, before a Kubernetes that is files
     manifests        the manifests, built as kubectl builds them
     kuberay          run the manifests' containers as processes of this machine
     pods             a Ray head with its boot container, and workers

@@ -1,0 +1,161 @@
+"""A `kubectl` that records what it is asked, and a Kubernetes that is files."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.support.manifests import K8S, OVERLAYS
+
+RUN_S = 60
+
+# It answers from files, so that a test says what is there; `applied` and `switched` change what it answers.
+KUBECTL = """
+import json, os, pathlib, sys
+place = pathlib.Path(os.environ["FAKE"])
+words = sys.argv[1:]
+with (place / "asked").open("a") as asked:
+    print(json.dumps(words), file=asked)
+state = json.loads((place / "state").read_text())
+line = " ".join(words)
+def keep():
+    (place / "state").write_text(json.dumps(state))
+if " get " in line and state["broken"] in words:
+    sys.exit("Unable to connect to the server")
+if words[0] == "config":
+    print("somewhere")
+elif " get namespace " in line:
+    print(f"namespace/{words[4]}" if state["namespace"] is not None else "", end="")
+elif words[:2] == ["create", "namespace"]:
+    state["namespace"] = {}
+    keep()
+elif words == ["apply", "--filename=-"]:
+    state["namespace"] = {}  # a namespace without labels: those that were applied before are taken away
+    keep()
+elif " get secret " in line:
+    name, key = words[4], words[-1].partition(".data.")[2].rstrip("}")
+    print("x" if [name, key] in state["secrets"] else "", end="")
+elif " get raycluster " in line and "image" in line:
+    print(state["image"], end="")
+elif words[0] == "kustomize":
+    print(state["manifests"])
+elif " get raycluster " in line:
+    print(f"raycluster/{words[4]}" if words[4] in state["clusters"] else "", end="")
+elif " get networkpolicy " in line:
+    print(f"networkpolicy/{words[4]}" if words[4].rpartition("-")[2] in state["policies"] else "", end="")
+elif " get deployment " in line:
+    print("deployment/shardclock-gateway" if state["gateway"] else "", end="")
+elif " rollout status deployment/shardclock-gateway " in line and state["gateway"] == "crashes":
+    sys.exit("error: timed out waiting for the condition")
+elif words[0] == "apply" and words[-1].rpartition("/")[2] in ("blue", "green"):
+    state["clusters"] = sorted({*state["clusters"], "shardclock-" + words[-1].rpartition("/")[2]})
+    keep()
+elif " delete raycluster " in line:
+    state["clusters"] = [name for name in state["clusters"] if name != words[4]]
+    keep()
+elif words[0] == "delete":
+    state["policies"] = []
+    keep()
+elif " wait job/" in line and state["migration"] == "fails":
+    sys.exit("error: timed out waiting for the condition")
+elif "status" in words and "--json" in words:
+    warm = [name for name in state["clusters"] if name not in state["cold"]]
+    leader = state["leader"] if state["leader"] in warm else (warm or [None])[0]
+    print(json.dumps({
+        "shards_wanted": 2,
+        "shards": [{"cluster_id": name, "shard": i if name == leader else None} for name in warm for i in range(2)],
+        "workers_wanted": state["wanted"],
+        "workers": [
+            {"cluster_id": name, "worker": i if name == leader else None}
+            for name in state["clusters"] for i in range(state["workers"])
+        ],
+        "engines": [
+            {"cluster_id": name, "engine": i if state["engines"].get(name) == "serve" else None}
+            for name in state["clusters"] if name in state["engines"] for i in range(2)
+        ],
+        "processes": {"engines_wanted": state["engines_wanted"], "engines_alive": 2},
+    }, indent=1))
+elif "switch" in words and state["switch"] == "fails":
+    sys.exit("shardclock: nothing was switched")
+elif "switch" in words:
+    state["leader"] = words[words.index("switch") + 1]
+    keep()
+"""
+
+
+@dataclass
+class Place:
+    """Where a fake Kubernetes keeps what it is and what it was asked."""
+
+    path: Path
+
+    @classmethod
+    def made_in(cls, path: Path) -> Place:
+        """Make one with every secret, and no Ray cluster."""
+        program = path / "bin" / "kubectl"
+        program.parent.mkdir()
+        program.write_text(f"#!{sys.executable} -IS\n{KUBECTL}")  # without `site`, which it doesn't need
+        program.chmod(program.stat().st_mode | stat.S_IXUSR)
+        (path / "asked").touch()
+        secrets = [line.split() for overlay in OVERLAYS for line in secrets_of(overlay)]
+        state: dict[str, Any] = {
+            "namespace": None,
+            "broken": "",
+            "secrets": secrets,
+            "clusters": [],
+            "policies": [],
+            "gateway": None,
+            "image": "shardclock:new",
+            "manifests": "spec:\n      image: shardclock:new\n    image: shardclock:new\n  - groupName: shards",
+            "workers": 0,
+            "wanted": 2,
+            "engines": {},
+            "engines_wanted": 0,
+            "cold": [],
+            "leader": None,
+            "migration": "completes",
+            "switch": "works",
+        }
+        (path / "state").write_text(json.dumps(state))
+        return cls(path)
+
+    def upgrade(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Run the script to its end."""
+        path = f"{self.path / 'bin'}:{os.environ['PATH']}"
+        return subprocess.run(
+            [str(K8S / "upgrade.sh"), *arguments],
+            env=os.environ | {"PATH": path, "FAKE": str(self.path), "WAIT_S": "20", "LOOK_S": "0.01"} | environment,
+            capture_output=True,
+            text=True,
+            timeout=RUN_S,
+            check=False,
+        )
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """Read what is there."""
+        state: dict[str, Any] = json.loads((self.path / "state").read_text())
+        return state
+
+    def becomes(self, **parts: Any) -> None:
+        """Say what is there."""
+        (self.path / "state").write_text(json.dumps(self.state | parts))
+
+    def asked(self) -> list[str]:
+        """List what was asked that changes something."""
+        lines = [" ".join(json.loads(line)) for line in (self.path / "asked").read_text().splitlines()]
+        looks = re.compile(r" get |config |status --json|^kustomize ")
+        return [line for line in lines if not looks.search(line)]
+
+
+def secrets_of(overlay: str) -> list[str]:
+    """List the secrets that an overlay asks for, each with a key."""
+    lines = (K8S / "overlays" / overlay / "secrets").read_text().splitlines()
+    return [line for line in lines if not line.startswith("#")]
