@@ -95,6 +95,7 @@ def reset(
         typer.Option("--partitions", min=1, max=SLOTS, help="How many partitions the group reads the log in."),
     ] = None,
     yes: Yes = False,
+    as_json: Json = False,
 ) -> int:
     """Let a group read on from another place, or in other partitions; keep the records that it has set aside."""
     if to is None and partitions is None:
@@ -108,19 +109,18 @@ def reset(
         where = "where it is" if place is None else f"behind position {place}"
         parts = counted(partitions or known.partitions, "partition")
         if not yes:
-            tell(f"{group} would read on {where}, in {parts}; nothing was changed; add --yes to do it")
-            return NOT_DONE
+            said = f"{group} would read on {where}, in {parts}; nothing was changed; add --yes to do it"
+            return _print_done(said, as_json=as_json, done=False)
         place = await reset_group(session, group, position=place, partitions=partitions)
         if place is None:
             return _unknown(group)
-        tell(f"{group} reads on behind position {place}, in {parts}")
-        return DONE
+        return _print_done(f"{group} reads on behind position {place}, in {parts}", as_json=as_json)
 
     return with_session(do)
 
 
 @consumers.command()
-def drop(group: Name, yes: Yes = False) -> int:
+def drop(group: Name, yes: Yes = False, as_json: Json = False) -> int:
     """Forget a group and the records that it has set aside; the log then no longer keeps old days for the group."""
 
     async def do(session: Session) -> int:
@@ -129,12 +129,11 @@ def drop(group: Name, yes: Yes = False) -> int:
             return NOT_DONE
         what = f"{group}, with {counted(known.lag_records, 'record')} to read and {known.set_aside:,} set aside,"
         if not yes:
-            tell(f"{what} would be forgotten; nothing was changed; add --yes to do it")
-            return NOT_DONE
+            said = f"{what} would be forgotten; nothing was changed; add --yes to do it"
+            return _print_done(said, as_json=as_json, done=False)
         if not await drop_group(session, group):
             return _unknown(group)
-        tell(f"{what} is forgotten")
-        return DONE
+        return _print_done(f"{what} is forgotten", as_json=as_json)
 
     return with_session(do)
 
@@ -144,6 +143,14 @@ async def _find(session: Session, name: str) -> Group | None:
     if found is None:
         _unknown(name)
     return found
+
+
+def _print_done(said: str, *, as_json: bool, done: bool = True) -> int:
+    if as_json:
+        print_json({"said": said, "done": done})
+    else:
+        tell(said)
+    return DONE if done else NOT_DONE
 
 
 def _unknown(name: str) -> int:

@@ -28,6 +28,7 @@ MaybeKey = Annotated[
 ]
 Target = Annotated[str | None, typer.Option("--target", help="Only of this target, whichever tenant's.")]
 Tenant = Annotated[str | None, typer.Option("--tenant", help="Only this tenant's.")]
+Failing = Annotated[bool, typer.Option("--failing", help="Only those of which an attempt has failed.")]
 
 deliveries = typer.Typer(
     help="List the deliveries that are on their way; the subcommands show, retry and cancel them.",
@@ -40,7 +41,7 @@ def list_all(
     context: typer.Context,
     target: Target = None,
     tenant: Tenant = None,
-    failing: Annotated[bool, typer.Option("--failing", help="Only those of which an attempt has failed.")] = False,
+    failing: Failing = False,
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=LISTED_MAX, help="At most N.")] = 100,
     page: Annotated[
         str | None, typer.Option("--page", metavar="TOKEN", help="Continue where the last list ended.")
@@ -95,22 +96,26 @@ def retry(
     timer_key: MaybeKey = None,
     target: Target = None,
     tenant: Tenant = None,
+    failing: Failing = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="All that wait for an attempt, or with filters all of these.")
+    ] = False,
     limit: Annotated[
-        int, typer.Option("--limit", "-n", metavar="N", min=1, max=AT_ONCE_MAX, help="With --target: at most N.")
+        int, typer.Option("--limit", "-n", metavar="N", min=1, max=AT_ONCE_MAX, help="Of many: at most N.")
     ] = AT_ONCE_MAX,
-    yes: Annotated[bool, typer.Option("--yes", help="With --target: do it, instead of saying so.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Of many: do it, instead of saying so.")] = False,
     as_json: Json = False,
 ) -> int:
-    """Make the next attempt of a delivery due now, or of all deliveries of a target that wait for one."""
-    if (timer_key is None) == (target is None):
-        raise Refusal("say either one delivery, by its timer's key, or many, by --target")
-    if timer_key is not None and tenant is not None:
-        raise Refusal("--tenant goes with --target; a key is enough to name one delivery")
+    """Make the next attempt of a delivery due now, or of all that wait for one: of a target, or with --all of any."""
+    if (timer_key is None) == (target is None and not every):
+        raise Refusal("say either one delivery, by its timer's key, or many, by --target or --all")
+    if timer_key is not None and (tenant is not None or failing):
+        raise Refusal("--tenant and --failing go with --target or --all; a key is enough to name one delivery")
 
     async def do(session: Session) -> int:
         if timer_key is not None:
             return _print_answer(await use_cases.retry(session, timer_key), as_json=as_json)
-        wanted = DeliveryFilter(target, tenant)
+        wanted = DeliveryFilter(target, tenant, failing=failing)
         changed = await use_cases.retry_many(session, wanted, limit=limit, dry_run=not yes)
         return print_changed(changed, {"timer_keys": changed.keys}, yes=yes, as_json=as_json)
 

@@ -9,7 +9,7 @@ from timers.refusal import Refusal, shortened
 from webhooks.endpoint import TIMEOUT_S_MAX, TIMEOUT_S_MIN
 from webhooks.policy import RULES
 
-RATE = RULES["rate_per_s"]
+RATE, CONCURRENCY, ATTEMPTS = RULES["rate_per_s"], RULES["concurrency"], RULES["max_attempts"]
 DAY_S = 86_400
 OF_POLICY = (
     "--concurrency", "--rate", "--timeout", "--max-attempts", "--expires-after", "--give-up-after", "--retry-min",
@@ -17,7 +17,8 @@ OF_POLICY = (
 )  # fmt: skip
 
 Concurrency = Annotated[
-    int | None, typer.Option("--concurrency", min=1, max=1_000, help="At once from one worker; by default 50.")
+    int | None,
+    typer.Option("--concurrency", min=1, max=CONCURRENCY.most, help="At once from one worker; by default 50."),
 ]
 Rate = Annotated[
     float | None,
@@ -27,7 +28,7 @@ Timeout = Annotated[
     str | None, typer.Option("--timeout", metavar="DURATION", help="For an answer, 1s to 30s; by default 15s.")
 ]
 MaxAttempts = Annotated[
-    int | None, typer.Option("--max-attempts", min=1, max=100, help="By default 20; within three days.")
+    int | None, typer.Option("--max-attempts", min=1, max=ATTEMPTS.most, help="By default 20; within three days.")
 ]
 ExpiresAfter = Annotated[
     str | None,

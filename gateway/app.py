@@ -172,7 +172,11 @@ async def _opened(
             timer_ends=timer_ends,
             instance_ends=instance_ends,
             task_lines=task_lines,
-            stream_places=Places(settings.gateway_streams_max, doing="follow the log here", way_out=ELSEWHERE),
+            stream_places=Places(
+                settings.gateway_streams_max,
+                doing="follow the log, lease records or wait for a run here",
+                way_out=ELSEWHERE,
+            ),
             wait_places=Places(settings.gateway_waits_max, doing="wait here", way_out=NO_WAIT),
             task_wait_places=Places(
                 settings.gateway_task_waits_max, doing="wait for service tasks here", way_out=NO_WAIT

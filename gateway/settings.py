@@ -52,7 +52,10 @@ class GatewaySettings(BaseModel):
         None, ge=0, description="endpoints of such a tenant; none: without a limit"
     )
     gateway_streams_max: int = Field(
-        200, ge=0, description="callers that follow the log at one gateway: each reads it ten times a second"
+        200,
+        ge=0,
+        description="callers that follow the log, wait for its records or lease them, or wait for a run, at one"
+        " gateway: each reads ten times a second",
     )
     gateway_waits_max: int = Field(
         20_000,

@@ -34,4 +34,5 @@ def _note_on(task_type: str, declared: Collection[str]) -> str:
     if task_type.startswith(WEBHOOK):
         name = task_type.removeprefix(WEBHOOK)
         return f"there is no endpoint {name}{meant}: until there is one, each of its tasks becomes an incident"
-    return f"no app has declared the handler {task_type}{meant}: until one does, a program must take it over HTTP"
+    way_out = "until one does, a program must take it, over HTTP or in SQL"
+    return f"no app has declared the handler {task_type}{meant}: {way_out}"

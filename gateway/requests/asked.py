@@ -75,7 +75,7 @@ class TimersFilter(BaseModel):
     due_from: str | None = Field(None, description="due at this moment or later", examples=["2027-01-01T00:00:00Z"])
     due_before: str | None = Field(None, description="due before this moment", examples=["2027-02-01T00:00:00Z"])
     target: str | None = Field(None, description="with this target", examples=["webhook:billing"])
-    process_instance_key: int | None = Field(None, ge=1, le=BIGINT_MAX, description="of this process")
+    process_instance_key: int | None = Field(None, ge=1, le=BIGINT_MAX, description="of this instance of a process")
 
     def filter_of(self, caller: Caller) -> Filter:
         """Make it a filter of the caller's timers."""

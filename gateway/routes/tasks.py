@@ -165,6 +165,6 @@ async def _of_person(session: Session, caller: Caller, task_key: int, outcome: s
     """Answer what a person's task is now, or with a problem why it stays as it is."""
     if outcome == use_cases.TAKEN:
         assignee = await use_cases.whose(session, task_key, tenant_id=caller.tenant_id)
-        sentence = f"{use_cases.taken_sentence(task_key, assignee)}; let that person give it back"
+        sentence = f"{use_cases.taken_sentence(task_key, assignee)}; let that person give it back, or do so for them"
         raise Problem(CONFLICT, sentence, state=outcome, assignee=assignee)
     return told(task_key, outcome, use_cases.LEFT)

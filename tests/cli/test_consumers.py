@@ -77,7 +77,8 @@ def test_a_group_is_reset_only_when_told_to(shell: Shell, to: str, place: int) -
     assert (asked.code, shown(shell)[0]["position"]) == (NOT_DONE, 4)
     assert f"behind position {place}, in 1 partition; nothing was changed; add --yes" in asked.err
 
-    assert shell("consumers", "reset", "billing", "--to", to, "--yes").code == DONE
+    done = shell("consumers", "reset", "billing", "--to", to, "--yes", "--json")
+    assert (done.code, done.json["done"]) == (DONE, True)
     assert shown(shell)[0]["position"] == place
 
 
@@ -96,6 +97,7 @@ def test_a_group_is_dropped_only_when_told_to(shell: Shell) -> None:
     asked = shell("consumers", "drop", "billing")
     assert asked.code == NOT_DONE
     assert "billing, with 5 records to read and 0 set aside, would be forgotten; nothing was changed" in asked.err
+    assert shell("consumers", "drop", "billing", "--json").json == {"said": asked.err.strip(), "done": False}
     assert len(shown(shell)) == 1
 
     assert shell("consumers", "drop", "billing", "--yes").code == DONE

@@ -173,6 +173,16 @@ def test_those_of_a_target_are_retried_when_that_is_meant(shell: Shell, keys: li
     assert (none.code, none.err) == (NOT_DONE, "no such delivery waits for its next attempt\n")
 
 
+def test_those_that_fail_are_retried_whatever_their_target(shell: Shell, keys: list[int]) -> None:
+    failing, _, _ = keys
+    asyncio.run(add_deliveries(shell.dsn, 1, next_attempt_at="now() + interval '1 h'"))
+
+    every = shell("deliveries", "retry", "--all", "--json").json["timer_keys"]
+    assert failing in every
+    assert len(every) > 1
+    assert shell("deliveries", "retry", "--all", "--failing", "--yes", "--json").json["timer_keys"] == [failing]
+
+
 def test_what_one_run_leaves_is_told(shell: Shell) -> None:
     asyncio.run(add_deliveries(shell.dsn, 3, next_attempt_at="now() + interval '1 h'"))
 
@@ -219,7 +229,10 @@ def test_one_that_was_given_up_is_left_to_the_dead_letters(shell: Shell, keys: l
     [
         ("retry", "say either one delivery"),
         ("retry 7 --target x", "say either one delivery"),
-        ("retry 7 --tenant acme", "--tenant goes with --target"),
+        ("retry 7 --all", "say either one delivery"),
+        ("retry --failing", "say either one delivery"),
+        ("retry 7 --tenant acme", "--tenant and --failing go with --target or --all"),
+        ("retry 7 --failing", "--tenant and --failing go with --target or --all"),
         ("cancel nothing", "'nothing'"),
         ("show 0", "0"),
         ("--limit 0", "--limit"),

@@ -149,7 +149,7 @@ def test_who_deploys_is_told_of_types_that_nobody_has_declared(shell: Shell, tmp
     assert (told.code, told.json[0]["undeclared"]) == (DONE, ["order.pak"])
     assert told.err == (
         "note: no app has declared the handler order.pak (did you mean order.pack?):"
-        " until one does, a program must take it over HTTP\n"
+        " until one does, a program must take it, over HTTP or in SQL\n"
     )
     asyncio.run(declare(shell.dsn, "order.pack", "order.pak"))
     assert (shell("deploy", file).err, shell("deploy", file, "--json").json[0]["undeclared"]) == ("", [])

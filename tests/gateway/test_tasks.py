@@ -92,7 +92,7 @@ async def test_who_may_not_have_a_task_is_told_whose_it_is(it: Tasks) -> None:
 
     for asked in ("claim", "complete"):
         taken = await it.api.post(f"{task}/{asked}", {"assignee": "bob"})
-        taken.assert_problem("conflict", 409, "is assigned to 'ann'; let that person give it back")
+        taken.assert_problem("conflict", 409, "is assigned to 'ann'; let that person give it back, or do so for them")
         assert (taken.json["state"], taken.json["assignee"]) == ("TAKEN", "ann")
     assert (await it.api.post(f"{task}/complete", {"assignee": ""})).status == 422
     assert (await it.api.post(f"{task}/complete", {"assignee": "ann"})).json["state"] == "COMPLETED"

@@ -55,7 +55,7 @@ async def test_a_lease_comes_when_a_record_does(api: Api) -> None:
 
 async def test_who_finds_no_place_is_told_to_come_again(dsn: str) -> None:
     async with serving(dsn, gateway_streams_max=0) as api:
-        (await api.get("/v1/log?wait=PT30S")).assert_problem("unavailable", 503, "follow the log here already")
+        (await api.get("/v1/log?wait=PT30S")).assert_problem("unavailable", 503, "wait for a run here already")
 
 
 @pytest.mark.parametrize("path", ["/v1/log?wait=PT10M", "/v1/jobs/refresh/runs/7?wait=PT10M"])

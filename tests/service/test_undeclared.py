@@ -42,8 +42,8 @@ async def test_types_are_told_that_are_no_declared_handler_and_no_endpoint_of_th
         "there is no endpoint bill (did you mean webhook:billing?)",
     ]
     assert [note.partition(": ")[2] for note in notes] == [
-        "until one does, a program must take it over HTTP",
-        "until one does, a program must take it over HTTP",
+        "until one does, a program must take it, over HTTP or in SQL",
+        "until one does, a program must take it, over HTTP or in SQL",
         "until there is one, each of its tasks becomes an incident",
     ]
 
