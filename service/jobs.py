@@ -196,12 +196,14 @@ async def last_run(session: Session, timer_key: int) -> tuple[JobRun | None, boo
     errors:  UnknownJob        the start was dropped before it ran: its job was removed, or somebody cancelled it
              StoreUnavailable  no answer in time
     """
-    is_over = await _is_over(session, timer_key)  # asked first: a start that is over has no further run
-    newest = next(iter(await find_runs(session, timer_key=timer_key, limit=1)), None)
+    newest = await _newest_run(session, timer_key)
     if newest is None:
         await _require_start(session, timer_key)
         return None, False
-    return newest, is_over and newest.outcome is not None
+    if newest.outcome is None or not await _is_over(session, timer_key):
+        return newest, False
+    # Once more: it may have had another run since, and has none from now on.
+    return await _newest_run(session, timer_key), True
 
 
 def config_of(text: str) -> str:
@@ -244,8 +246,12 @@ async def _require_start(session: Session, timer_key: int) -> None:
             raise UnknownJob(f"the start was dropped before it ran: {why}")
 
 
+async def _newest_run(session: Session, timer_key: int) -> JobRun | None:
+    return next(iter(await find_runs(session, timer_key=timer_key, limit=1)), None)
+
+
 async def _is_over(session: Session, timer_key: int) -> bool:
-    """Say whether a start has no delivery any more."""
+    """Say whether a start that has run has no delivery any more."""
     return await find_delivery(session, timer_key) is None
 
 
