@@ -66,6 +66,7 @@ DESCRIPTION = (
 READY_S = 1.0  # sooner than whoever probes gives up
 ELSEWHERE = "ask another gateway"
 NO_WAIT = f"ask without wait, or {ELSEWHERE}"
+STREAM = "follow the log, lease records or wait for a run here"
 OTHERS_SHARE = 4  # one session in so many is lent to no tenant that has all the others
 QUOTA_SESSIONS = 2  # on Postgres, to count what tenants have
 # Their changes heed idempotency keys.
@@ -172,11 +173,7 @@ async def _opened(
             timer_ends=timer_ends,
             instance_ends=instance_ends,
             task_lines=task_lines,
-            stream_places=Places(
-                settings.gateway_streams_max,
-                doing="follow the log, lease records or wait for a run here",
-                way_out=ELSEWHERE,
-            ),
+            stream_places=Places(settings.gateway_streams_max, doing=STREAM, way_out=ELSEWHERE),
             wait_places=Places(settings.gateway_waits_max, doing="wait here", way_out=NO_WAIT),
             task_wait_places=Places(
                 settings.gateway_task_waits_max, doing="wait for service tasks here", way_out=NO_WAIT

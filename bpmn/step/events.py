@@ -83,7 +83,7 @@ def _readable(kind: TimerKind, text: str, *, now: datetime) -> str:
     except Unreadable as error:
         raise Unanswerable(str(error)) from None
     except OverflowError:
-        raise Unanswerable(f"{text!r} from now on ends after the year 9999; give a shorter time") from None
+        raise Unanswerable(f"{text!r} from now is after the year 9999; give a shorter time") from None
     return spelled
 
 

@@ -43,7 +43,7 @@ due as materialized (
             -- Never clock_timestamp() here: it is volatile, so the index scan would not stop at what is due.
             and d.next_attempt_at <= coalesce(:now::timestamptz, now())
             and d.next_attempt_at >= coalesce(:after_at::timestamptz, '-infinity')
-            -- "Is true", which no index fits: the planner would take one whose order is another, and read all jobs' starts.
+            -- "Is true", which no index fits: else the planner takes one in another order, and reads all starts of all jobs.
             and ((d.next_attempt_at, d.timer_key) > (:after_at, :after_key::bigint) or :after_at is null) is true
             and d.slot % me.part_count = me.part
             and d.timer_key <> all (:running::bigint[])

@@ -1,4 +1,4 @@
-"""Starts that wait for the ends of their jobs' runs hide no other job, and none is dropped that an end counts on."""
+"""Many starts that wait hide no other job. No start is dropped while the end of a run counts on it."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ async def test_starts_that_wait_for_others_hide_none_behind_them(
     await query(dsn, STARTS, SLOW, QUEUED)
     await fire_all(shard)
 
-    # When another job is to start, behind all of them, and one of them has more than it may have
+    # When the start of another job stands behind all of them, and one job has more starts than may wait
     await query(dsn, STARTS, ["nightly"], 1)
     await query(dsn, STARTS, SLOW[:1], 15)
     await fire_all(shard)
     first = await worker.begin(running=going)
 
-    # Then a look from the first start on finds nothing, and one behind what that has read begins it
+    # Then a look that reads the first ones begins nothing. A look behind these begins that job
     assert (first.saturated, first.runs, first.dropped) == (True, [], 0)
     assert first.last_at is not None
     assert first.last_key is not None

@@ -151,7 +151,7 @@ def _is_in_hand(run: Run, number: int, row: DeliveryWritten) -> bool:
 
 
 def _stepped(run: Run, key: int) -> set[int]:
-    """Name the commits that advanced the instance whose service task this is, or closed what it had left.
+    """Name the commits that advanced the instance of this service task, and those that closed what it had left.
 
     shape:   none if it is no service task
     """
