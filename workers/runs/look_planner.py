@@ -6,7 +6,7 @@ and while many wait for few places a look reads only the first of them.
 
 from itertools import product
 
-from sql.jobs.runs import DUE_MAX, Begun, DuePlace
+from sql.jobs.runs import DUE_MAX, Begun, DuePlace, Look
 from workers.runs.gate import HintGate
 
 PART = 100  # due starts that most looks read
@@ -32,8 +32,7 @@ class LookPlanner:
         self._looked_at_s = self._poll_at_s = float("-inf")
         # By the kinds of which there is a place to give: looks without one must not use up the next that could give it.
         self._whole_at_s = {given: float("-inf") for given in product((False, True), repeat=2)}
-        self._whole_after: DuePlace | None = None
-        self.after: DuePlace | None = None  # where the look that has begun begins; None: at the first start
+        self._whole_after: DuePlace | None = None  # where the next whole look begins; None: at the first start
 
     def hint(self, now_s: float) -> float | None:
         """Take a hint that a start is due; return when to ask for its look, or None if an earlier hint's is to come."""
@@ -58,39 +57,36 @@ class LookPlanner:
                 at_s = min(at_s, now_s if 2 * places >= most else self._looked_at_s + SHORT_S)
         return max(0.0, at_s - now_s)
 
-    def begin(self, now_s: float, *, free: tuple[int, int]) -> int:
-        """Begin a look, for which so many places of either kind are there, and return how many due starts it reads."""
+    def begin(self, now_s: float, *, free: tuple[int, int]) -> Look:
+        """Begin a look, for which so many places of either kind are there, and return which due starts it reads."""
         plain, reserving = free
         self._is_asked, self._given = False, (plain > 0, reserving > 0)
-        if now_s < self._whole_at_s[self._given]:
-            self.after = None
-            return PART
-        self.after = self._whole_after
-        return DUE_MAX
+        return Look(PART) if now_s < self._whole_at_s[self._given] else Look(DUE_MAX, self._whole_after)
 
-    def learn(self, now_s: float, begun: Begun, *, read: int, free: int) -> None:
-        """Learn what a look has found that read so many; `free` places are left for runs that reserve nothing."""
+    def learn(self, now_s: float, begun: Begun, *, look: Look, free: int) -> None:
+        """Learn what a look has found; `free` places are left for runs that reserve nothing."""
         found = bool(begun.runs or begun.dropped or begun.replaced)
         self._short, self._is_queued = (begun.short, begun.short_reserving), begun.queued
         self._looked_at_s, self._poll_at_s = now_s, now_s + self._poll_s
         has_left_free = begun.saturated and free and not begun.short
-        if read < DUE_MAX and has_left_free:
+        if look.starts < DUE_MAX and has_left_free:
             # What could begin may stand behind what can't: a whole look follows, and tells whether it was in vain.
             self._whole_at_s[self._given] = self._poll_at_s = now_s
             return
         self._gate.learn(found=found, now_s=now_s)
-        if read == DUE_MAX:
-            self._whole_after = self._next_after(begun, found=found)
+        if look.starts == DUE_MAX:
+            self._whole_after = _next_after(look, begun, found=found)
             for given in self._whole_at_s:
                 if all(less <= more for less, more in zip(given, self._given, strict=True)):
                     self._whole_at_s[given] = now_s + WHOLE_S
             if has_left_free and found:
                 self._poll_at_s = now_s
 
-    def _next_after(self, begun: Begun, *, found: bool) -> DuePlace | None:
-        """Say where the next whole look begins: behind what can't begin now, lest that hide the rest for ever."""
-        if not begun.saturated or begun.last_at is None or begun.last_key is None:
-            return None
-        if found or begun.short or begun.short_reserving:
-            return self.after  # there may be more to begin
-        return DuePlace(begun.last_at, begun.last_key)
+
+def _next_after(look: Look, begun: Begun, *, found: bool) -> DuePlace | None:
+    """Say where the next whole look begins: behind what can't begin now, lest that hide the rest for ever."""
+    if not begun.saturated or begun.last_at is None or begun.last_key is None:
+        return None
+    if found or begun.short or begun.short_reserving:
+        return look.after  # there may be more to begin
+    return DuePlace(begun.last_at, begun.last_key)

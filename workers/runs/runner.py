@@ -14,7 +14,7 @@ from jobs.states import RunOutcome
 from shardclock import JobPolicy
 from sql.deliveries.claim import Claim, renew_deliveries
 from sql.jobs.declare import FORGOTTEN_MAX, MENDED_MAX, mend_job_waits, prune_runs, tend_jobs
-from sql.jobs.runs import BegunRun, EndedRun, Look, SaidOfRun, begin_runs, report_runs, watch_runs
+from sql.jobs.runs import BegunRun, EndedRun, SaidOfRun, begin_runs, report_runs, watch_runs
 from sql.session import Session
 from workers.hand import Hand
 from workers.runs.live import START_AGAIN_S, LiveRun
@@ -195,7 +195,7 @@ class JobRunner:
 
     async def _begin(self) -> bool:
         sent_s, before = time.monotonic(), len(self._writer)
-        read = self._planner.begin(sent_s, free=self._free)
+        look = self._planner.begin(sent_s, free=self._free)
         begun = await begin_runs(
             self._runs,
             self._holder,
@@ -203,7 +203,7 @@ class JobRunner:
             reserving=self._places.room_reserving if self._specs else 0,
             lease_s=self._settings.lease_s,
             running=[key for key, _ in self._live],
-            look=Look(read, self._planner.after),
+            look=look,
         )
         self._hand.take(begun.runs, now_s=sent_s)
         for run in begun.runs:
@@ -214,7 +214,7 @@ class JobRunner:
             except Exception as error:  # noqa: BLE001 - whatever Ray says, the other runs of this answer have begun
                 ending = Ending(RunOutcome.INTERRUPTED, delay_s=START_AGAIN_S, reason=not_started(error))
                 self._writer.end(EndedRun(run, ending))
-        self._planner.learn(time.monotonic(), begun, read=read, free=self._places.room)
+        self._planner.learn(time.monotonic(), begun, look=look, free=self._places.room)
         return len(self._writer) > before
 
     def _take(self, run: BegunRun, sent_s: float) -> None:

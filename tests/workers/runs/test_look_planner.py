@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sql.jobs.runs import DUE_MAX, Begun, DuePlace
+from sql.jobs.runs import DUE_MAX, Begun, DuePlace, Look
 from tests.support.handlers import NOON
 from tests.support.runs import begun_run
 from workers.runs.look_planner import PART, SHORT_S, WHOLE_S, LookPlanner
@@ -32,20 +32,20 @@ def begun(runs: int = 0, **facts: Any) -> Begun:
 def planner(seen: Begun, *, free: int = 4) -> LookPlanner:
     """Make a planner whose first look, of all, was at 0."""
     it = LookPlanner(POLL_S, 4)
-    it.learn(0.0, seen, read=it.begin(0.0, free=ALL_FREE), free=free)
+    it.learn(0.0, seen, look=it.begin(0.0, free=ALL_FREE), free=free)
     return it
 
 
-def look(it: LookPlanner, now_s: float) -> tuple[int, DuePlace | None]:
+def look(it: LookPlanner, now_s: float) -> Look:
     """Begin a look with all places free."""
-    return it.begin(now_s, free=ALL_FREE), it.after
+    return it.begin(now_s, free=ALL_FREE)
 
 
 def test_the_first_look_is_at_once_and_reads_all() -> None:
     it = LookPlanner(POLL_S, 4)
 
     assert it.wait_s(7.0, free=ALL_FREE) == 0.0
-    assert it.begin(7.0, free=ALL_FREE) == DUE_MAX
+    assert it.begin(7.0, free=ALL_FREE).starts == DUE_MAX
 
 
 def test_without_a_reason_the_next_look_is_a_poll_and_reads_a_part() -> None:
@@ -53,7 +53,7 @@ def test_without_a_reason_the_next_look_is_a_poll_and_reads_a_part() -> None:
 
     assert it.wait_s(0.02, free=ALL_FREE, has_ended=True) == POLL_S - 0.02
     assert it.wait_s(POLL_S, free=ALL_FREE) == 0.0
-    assert [it.begin(POLL_S, free=ALL_FREE), it.begin(WHOLE_S, free=ALL_FREE)] == [PART, DUE_MAX]
+    assert [it.begin(POLL_S, free=ALL_FREE).starts, it.begin(WHOLE_S, free=ALL_FREE).starts] == [PART, DUE_MAX]
 
 
 def test_a_whole_look_that_begins_nothing_is_followed_by_one_behind_what_it_has_read() -> None:
@@ -61,12 +61,12 @@ def test_a_whole_look_that_begins_nothing_is_followed_by_one_behind_what_it_has_
     assert look(it, WHOLE_S) == (DUE_MAX, DuePlace(NOON, 7))
 
     # What begins something may find more there; one that has a part to read begins at the first start
-    it.learn(WHOLE_S, begun(1, saturated=True, last_key=9), read=DUE_MAX, free=4)
+    it.learn(WHOLE_S, begun(1, saturated=True, last_key=9), look=Look(DUE_MAX, DuePlace(NOON, 7)), free=4)
     assert look(it, WHOLE_S) == (PART, None)
     assert look(it, 2 * WHOLE_S) == (DUE_MAX, DuePlace(NOON, 7))
 
     # Behind the last start it goes on with the first
-    it.learn(2 * WHOLE_S, begun(), read=DUE_MAX, free=4)
+    it.learn(2 * WHOLE_S, begun(), look=Look(DUE_MAX, DuePlace(NOON, 7)), free=4)
     assert look(it, 3 * WHOLE_S) == (DUE_MAX, None)
 
 
@@ -76,12 +76,12 @@ def test_what_was_asked_for_is_looked_for_at_once_and_once() -> None:
     assert it.wait_s(0.125, free=ALL_FREE) == 0.0
 
     read = it.begin(0.125, free=ALL_FREE)
-    it.learn(0.25, begun(), read=read, free=4)
+    it.learn(0.25, begun(), look=read, free=4)
     assert it.wait_s(0.25, free=ALL_FREE) == POLL_S
 
     it.begin(0.375, free=ALL_FREE)
     it.ask()  # during the look, which may have been too early for it
-    it.learn(0.5, begun(), read=read, free=4)
+    it.learn(0.5, begun(), look=read, free=4)
     assert it.wait_s(0.5, free=ALL_FREE) == 0.0
 
 
@@ -114,45 +114,45 @@ def test_a_start_that_waits_for_its_job_s_run_is_looked_for_when_a_run_has_ended
 
 def test_a_part_that_leaves_places_free_is_followed_by_a_look_at_all() -> None:
     it = planner(begun())
-    it.learn(0.5, begun(saturated=True), read=it.begin(0.4, free=ALL_FREE), free=1)
+    it.learn(0.5, begun(saturated=True), look=it.begin(0.4, free=ALL_FREE), free=1)
 
     assert it.wait_s(0.5, free=(1, 4)) == 0.0
-    assert it.begin(0.5, free=ALL_FREE) == DUE_MAX
+    assert it.begin(0.5, free=ALL_FREE).starts == DUE_MAX
 
-    it.learn(0.625, begun(saturated=True), read=DUE_MAX, free=1)
+    it.learn(0.625, begun(saturated=True), look=Look(DUE_MAX), free=1)
     assert it.wait_s(0.625, free=(1, 4)) == POLL_S, "there is nothing that could begin"
 
 
 def test_a_part_that_fills_the_places_is_enough() -> None:
     it = planner(begun())
-    it.learn(0.5, begun(4, saturated=True, short=True), read=it.begin(0.4, free=ALL_FREE), free=0)
+    it.learn(0.5, begun(4, saturated=True, short=True), look=it.begin(0.4, free=ALL_FREE), free=0)
 
     assert it.wait_s(0.5, free=NONE_FREE) == POLL_S
-    assert it.begin(0.6, free=ALL_FREE) == PART
+    assert it.begin(0.6, free=ALL_FREE).starts == PART
 
-    it.learn(0.625, begun(4, saturated=True, short=True), read=PART, free=1)
+    it.learn(0.625, begun(4, saturated=True, short=True), look=Look(PART), free=1)
     assert it.wait_s(0.625, free=(1, 4)) == pytest.approx(SHORT_S), "the place became free while it looked"
-    assert it.begin(0.645, free=ALL_FREE) == PART
+    assert it.begin(0.645, free=ALL_FREE).starts == PART
 
 
 def test_looks_without_a_place_do_not_use_up_the_one_that_finds_an_urgent_start() -> None:
     it = planner(begun(4, saturated=True, short=True), free=0)
     for now_s in (0.5, 1.0, 1.5):
         read = it.begin(now_s, free=NONE_FREE)
-        it.learn(now_s, begun(saturated=True, short=True), read=read, free=0)
+        it.learn(now_s, begun(saturated=True, short=True), look=read, free=0)
 
-    assert it.begin(1.625, free=NONE_FREE) == PART
-    assert it.begin(1.625, free=(1, 4)) == DUE_MAX
+    assert it.begin(1.625, free=NONE_FREE).starts == PART
+    assert it.begin(1.625, free=(1, 4)).starts == DUE_MAX
 
 
 def test_looks_for_plain_starts_do_not_use_up_the_one_that_finds_an_urgent_start_that_reserves_something() -> None:
     it = planner(begun())
     read = it.begin(WHOLE_S, free=(4, 0))
-    it.learn(WHOLE_S, begun(saturated=True, short_reserving=True), read=read, free=4)
-    assert read == DUE_MAX
+    it.learn(WHOLE_S, begun(saturated=True, short_reserving=True), look=read, free=4)
+    assert read.starts == DUE_MAX
 
-    assert it.begin(WHOLE_S + POLL_S, free=(4, 0)) == PART
-    assert it.begin(WHOLE_S + POLL_S, free=(4, 1)) == DUE_MAX
+    assert it.begin(WHOLE_S + POLL_S, free=(4, 0)).starts == PART
+    assert it.begin(WHOLE_S + POLL_S, free=(4, 1)).starts == DUE_MAX
 
 
 def test_hints_lead_to_as_few_looks_as_polls_if_more_wait_than_a_look_reads() -> None:
@@ -166,6 +166,6 @@ def test_hints_lead_to_as_few_looks_as_polls_if_more_wait_than_a_look_reads() ->
             it.ask()
         while not it.wait_s(now_s, free=ALL_FREE):
             looks += 1
-            it.learn(now_s, begun(saturated=True), read=it.begin(now_s, free=ALL_FREE), free=4)
+            it.learn(now_s, begun(saturated=True), look=it.begin(now_s, free=ALL_FREE), free=4)
 
     assert looks <= 2 * (1 / POLL_S + 6)
