@@ -187,7 +187,7 @@ to shardclock_scheduler;
 grant insert, update, delete on shardclock.jobs to shardclock_scheduler;
 grant execute on function
     shardclock.add_job, shardclock.remove_job, shardclock.apply_job, shardclock.described_job, shardclock.refused_job,
-    shardclock.end_of_rule, shardclock.changes_of_job
+    shardclock.end_of_rule, shardclock.changes_of_job, shardclock.lock_job_names
 to shardclock_scheduler;
 grant execute on function
     shardclock.run_job, shardclock.cancel_job, shardclock.disable_job, shardclock.enable_job, shardclock.configure_job
@@ -247,7 +247,8 @@ grant execute on function shardclock.with_failure to shardclock_shard, shardcloc
 grant insert, update on shardclock.jobs to shardclock_shard;
 grant insert, update, delete on shardclock.job_runs to shardclock_shard;
 grant execute on function
-    shardclock.declare_job, shardclock.withdraw_jobs, shardclock.tend_jobs, shardclock.has_no_start,
+    shardclock.declare_jobs, shardclock.lock_job_names, shardclock.declare_job, shardclock.withdraw_jobs,
+    shardclock.tend_jobs, shardclock.has_no_start,
     shardclock.mend_job_waits, shardclock.waits_for_old_clock, shardclock.has_old_timer
 to shardclock_shard;
 -- Secrets and headers are for who sends; who schedules sees which endpoints there are.

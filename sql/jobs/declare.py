@@ -21,7 +21,7 @@ async def declare_jobs(session: Session, specs: Sequence[JobSpec]) -> dict[str, 
     """
     rows = await session.rows(
         "declare_jobs",
-        said=[json.dumps(columns_of(spec)) for spec in specs],
+        said=[json.dumps(columns_of(spec) | {"config_schema": _value_of(spec.config_schema)}) for spec in specs],
         names=[spec.name for spec in specs],
     )
     return {row["job"]: list(row["changes"]) for row in rows}
@@ -59,5 +59,9 @@ async def prune_runs(session: Session, holder: int, *, keep: int = KEPT_RUNS) ->
 def columns_of(spec: JobSpec) -> dict[str, Any]:
     """Write a job as JSON values, by the names of its columns."""
     said = spec.to_json()
-    del said["reference"]
-    return said | {"function": spec.reference, "config": None if spec.config is None else json.loads(spec.config)}
+    del said["reference"], said["config_schema"]
+    return said | {"function": spec.reference, "config": _value_of(spec.config)}
+
+
+def _value_of(text: str | None) -> Any:
+    return None if text is None else json.loads(text)

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from jobs.states import RunOutcome
-from tests.support.factories import HolderClient, query, value
+from sql.jobs.declare import declare_jobs
+from sql.session import StatementRefused
+from tests.support.factories import HolderClient, ends, query, value, waits
 from tests.support.job_runs import JobWorker, declare, fire, is_whole, job_of, said_of
 from tests.support.jobs import job_spec
 from tests.support.sql_client import call, refusal
@@ -157,3 +159,57 @@ async def test_a_zone_in_brackets_is_the_job_s_and_is_no_change_the_next_time(ds
     assert await apply(client, schedule=rule) == []
     (row,) = await query(dsn, "select * from shardclock.timers")
     assert (row["schedule"], row["zone"]) == (rule, "Europe/Berlin")
+
+
+async def test_a_job_that_is_described_while_the_app_comes_with_its_code_is_not_left_withdrawn(
+    dsn: str, shard: HolderClient, client: HolderClient
+) -> None:
+    await shard.begin()
+    await declare_jobs(shard.session, [job_spec()])
+    described = await waits(client, apply(client, every_s=60))
+
+    await shard.commit()
+
+    assert await ends(described) == ["added"]
+    job = await job_of(dsn, "refresh-eu")
+    assert (job.withdrawn_at, job.state) == (None, "SCHEDULED")
+    assert job.next_start is not None
+    assert await is_whole(dsn) == []
+
+
+async def test_a_description_does_not_overwrite_the_job_that_the_app_declares_meanwhile(
+    dsn: str, shard: HolderClient, client: HolderClient
+) -> None:
+    await shard.begin()
+    await declare_jobs(shard.session, [job_spec("refresh-eu", every_s=60.0)])
+    described = await waits(client, call(client, "apply_job", said=json.dumps(EU | {"every_s": 5})))
+
+    await shard.commit()
+
+    with pytest.raises(StatementRefused, match='name "refresh-eu" is of a job that an app declares'):
+        await ends(described)
+    assert (await job_of(dsn, "refresh-eu")).every_s == 60.0
+
+
+async def test_no_job_is_added_for_one_that_the_app_withdraws_meanwhile(
+    dsn: str, shard: HolderClient, client: HolderClient, other: HolderClient
+) -> None:
+    await declare(dsn, job_spec())
+    await shard.begin()
+    assert await declare_jobs(shard.session, []) == {"refresh": ["withdrawn"]}
+    added = await waits(client, call(client, "add_job", name="refresh-us", of_job="refresh", schedule="R/PT1H"))
+
+    await shard.commit()
+
+    with pytest.raises(StatementRefused, match='job "refresh" was withdrawn'):
+        await ends(added)
+
+    # And one that is added first is withdrawn with it.
+    await declare(dsn, job_spec())
+    await client.begin()
+    await call(client, "add_job", name="refresh-us", of_job="refresh", schedule="R/PT1H")
+    assert await apply(other) == ["added"], "clients do not wait for each other"
+    withdrawn = await waits(shard, declare_jobs(shard.session, []))
+    await client.commit()
+    assert sorted(await ends(withdrawn)) == ["refresh", "refresh-eu", "refresh-us"]
+    assert await is_whole(dsn) == []
