@@ -95,6 +95,26 @@ async def test_a_message_is_kept_for_a_year_at_most() -> None:
         assert len(await it.query("select 1 from shardclock.messages")) == 1
 
 
+async def test_a_kept_message_is_not_overtaken_by_a_newer_one() -> None:
+    async with running() as it:
+        await it.deploy(START + BESIDE + END + '<endEvent id="f"/>', connected="s>t t>e b>n n>f", beside=SHARED)
+        await it.deploy(RECEIVE, connected="s>r r>e", beside=SHARED, process_id="once")
+        once = await processes.start(it.session, "once", variables={"order": "7"})
+        often = await it.start(order="42", seen=[])
+        await it.settle()
+        # The tokens wait, and no engine has looked yet for what is kept.
+        await it.query(KEPT, "default", "7", '{"i": 0}')
+        await it.query(KEPT, "default", "42", '{"i": 0}')
+
+        assert await publish(it, "7", {"i": 1}, 0.0) == [], "whoever waited has got the older one"
+        assert await publish(it, "42", {"i": 1}, 0.0) == [often]
+        await it.settle()
+
+        assert await it.state(once) == "COMPLETED"
+        assert (await it.see(once)).result == {"order": "7", "i": 0}
+        assert '"seen":[0,1]' in str((await it.see(often)).state)
+
+
 async def test_a_message_for_a_token_that_is_gone_is_for_the_next_one() -> None:
     async with running() as it:
         await it.deploy(RECEIVE, connected="s>r r>e", beside=SHARED)
