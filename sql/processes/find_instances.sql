@@ -1,7 +1,7 @@
 -- Finds instances, the newest first.
 --
 -- in:    :tenant_id text or null (null: of all), :process_id text or null,
---        :state text or null: RUNNING or COMPLETED; ENDED: in any way;
+--        :state text or null: COMPLETED; ENDED: in any way;
 --        :before bigint (the last key of the page before, or null), :page_size integer
 -- out:   instance_key bigint, tenant_id text, process_id text, version integer (of the process), state text: RUNNING,
 --        COMPLETED, CANCELED or ERROR; started_at timestamptz, ended_at timestamptz, parent_key bigint,
@@ -22,7 +22,6 @@ where (:tenant_id::text is null or i.tenant_id = :tenant_id)
     and (
         :state::text is null
         or case :state
-            when 'RUNNING' then i.ended_at is null
             when 'ENDED' then i.ended_at is not null
             else i.outcome = :state
         end

@@ -105,7 +105,7 @@ async def find_instances(
     errors:  StoreUnavailable  no answer in time
     source:  sql/processes/find_instances.sql, sql/processes/find_instances_by_business_key.sql,
              sql/processes/find_instances_with_incident.sql, sql/processes/find_instances_by_outcome.sql,
-             sql/processes/find_instances_starting.sql
+             sql/processes/find_instances_starting.sql, sql/processes/find_instances_running.sql
     """
     filters = {"tenant_id": tenant_id, "process_id": process_id, "before": before, "page_size": page_size}
     # Statements of their own: no plan that is made for all would begin at what is rare.
@@ -115,6 +115,8 @@ async def find_instances(
         rows = await session.rows("find_instances_with_incident", **filters)
     elif state == "STARTING":
         rows = await session.rows("find_instances_starting", **filters)
+    elif state == "RUNNING":
+        rows = await session.rows("find_instances_running", **filters)
     elif state in ("CANCELED", "ERROR"):
         rows = await session.rows("find_instances_by_outcome", state=state, **filters)
     else:

@@ -42,6 +42,13 @@ FILL = """
     ) o
 """
 
+THE_OLDEST_RUN = """
+    update shardclock.instances
+    set outcome = case when instance_key > $1::integer then 'COMPLETED' end,
+        ended_at = case when instance_key > $1::integer then now() end,
+        state = case when instance_key <= $1::integer then '{}'::jsonb end
+"""
+
 # As give_up_starts leaves dead letters: of each three one is a start, and one a signal to an instance.
 SIGNALS = """
     insert into shardclock.deliveries (
@@ -80,6 +87,44 @@ async def test_a_page_of_those_that_ended_badly_reads_no_more_than_it_shows(
         assert reading.rows <= (most if is_known else OF_A_STATE), (before, tenant_id)
         assert not is_known or reading.indexes == {"instances_by_outcome"}
     await find.connection.close()
+
+
+@pytest.mark.parametrize("plans", [CLIENT_PLANS, QUEUE_PLANS], ids=["custom", "generic"])
+@pytest.mark.parametrize("tables", ["never analyzed", "analyzed", "empty when it was planned"])
+async def test_a_page_of_those_that_run_reads_none_of_the_newer_ones_that_have_ended(
+    each_dsn: str, plans: dict[str, str], tables: str
+) -> None:
+    find = await prepare_as(each_dsn, "find_instances_running", plans)
+    if tables.startswith("empty"):
+        await query(each_dsn, "vacuum analyze")
+        await find.explain(*arguments_of(find.name, page_size=PAGE), touched=True)
+    await query(each_dsn, FILL, MANY)
+    await query(each_dsn, THE_OLDEST_RUN, OF_A_STATE)
+    if tables == "analyzed":
+        await query(each_dsn, "analyze")
+
+    is_known = tables == "analyzed" or plans == QUEUE_PLANS
+    for before, tenant_id, most in ((None, None, 2 * PAGE), (210, None, 2 * PAGE), (None, "other", PAGE)):
+        asked = arguments_of(find.name, before=before, tenant_id=tenant_id, page_size=PAGE)
+        reading = await find.explain(*asked, touched=True, table="instances")
+        assert reading.rows <= (most if is_known else OF_A_STATE), (before, tenant_id)
+        assert reading.indexes == {"instances_running"}
+    await find.connection.close()
+
+
+async def test_those_that_run_come_page_by_page_and_other_filters_hold(dsn: str) -> None:
+    await query(dsn, FILL, MANY)
+    await query(dsn, THE_OLDEST_RUN, OF_A_STATE)
+    async with Session(dsn, application="test", plans=CLIENT_PLANS) as session:
+        running = await find_instances(session, state="RUNNING", page_size=1_000)
+        after = await find_instances(session, state="RUNNING", before=running[9].instance_key, page_size=5)
+        others = await find_instances(session, state="RUNNING", tenant_id="other", page_size=3)
+        none = await find_instances(session, state="RUNNING", process_id="q")
+    assert [it.instance_key for it in running] == list(range(400, 0, -1))
+    assert {(it.state, it.version, it.process_id, it.ended_at) for it in running} == {("RUNNING", 1, "p", None)}
+    assert after == running[10:15]
+    assert [(it.instance_key, it.tenant_id) for it in others] == [(399, "other"), (397, "other"), (395, "other")]
+    assert none == []
 
 
 async def test_those_of_a_state_come_page_by_page_and_other_filters_hold(dsn: str) -> None:
