@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from cli.lists import tell_if_full
+from cli.lists import lists, tell_if_full
 from cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
 from cli.session import with_session
 from service.consumers import END, START, position_of
@@ -25,11 +25,9 @@ consumers = typer.Typer(
 )
 
 
-@consumers.callback()
-def list_all(context: typer.Context, as_json: Json = False) -> int | None:
-    """List the groups that read the log, and how far behind each is; the subcommands act on one group."""
-    if context.invoked_subcommand is not None:
-        return None
+@lists(consumers)
+def list_(as_json: Json = False) -> int:
+    """List the groups that read the log, and how far behind each is."""
 
     async def do(session: Session) -> int:
         groups = await list_groups(session)

@@ -7,7 +7,7 @@ import typer
 
 from cli.bars import OnBars, bars_of
 from cli.changed import print_changed
-from cli.lists import tell_if_full, tell_none
+from cli.lists import lists, tell_if_full, tell_none
 from cli.output import DONE, Json, print_json, print_table, tell
 from cli.session import with_session
 from service.bulk_change import BulkBroken
@@ -39,18 +39,15 @@ dead_letters = typer.Typer(
 )
 
 
-@dead_letters.callback()
-def list_all(
-    context: typer.Context,
+@lists(dead_letters)
+def list_(
     target: Target = None,
     tenant: Tenant = None,
     died_before: Before = None,
     limit: Limit = 100,
     as_json: Json = False,
-) -> int | None:
-    """List the deliveries that were given up, the last one first; the subcommands redrive or discard them."""
-    if context.invoked_subcommand is not None:
-        return None
+) -> int:
+    """List the deliveries that were given up, the last one first."""
     wanted = _filter(None, target, tenant, died_before)
 
     async def do(session: Session) -> int:

@@ -8,7 +8,7 @@ import typer
 
 from cli.changed import print_changed
 from cli.delivery_words import fields_of_delivery
-from cli.lists import tell_more, tell_none
+from cli.lists import lists, tell_more, tell_none
 from cli.options import Reason
 from cli.output import DONE, NOT_DONE, Json, cell, print_json, print_records, print_table, tell
 from cli.session import with_session
@@ -36,9 +36,8 @@ deliveries = typer.Typer(
 )
 
 
-@deliveries.callback()
-def list_all(
-    context: typer.Context,
+@lists(deliveries)
+def list_(
     target: Target = None,
     tenant: Tenant = None,
     failing: Failing = False,
@@ -47,13 +46,11 @@ def list_all(
         str | None, typer.Option("--page", metavar="TOKEN", help="Continue where the last list ended.")
     ] = None,
     as_json: Json = False,
-) -> int | None:
-    """List the deliveries that are on their way; the subcommands show, retry and cancel them.
+) -> int:
+    """List the deliveries that are on their way.
 
     By target and tenant, the soonest first. With --json: {"deliveries": [...], "next_page": TOKEN or null}.
     """
-    if context.invoked_subcommand is not None:
-        return None
     wanted = DeliveryFilter(target, tenant, failing=failing)
 
     async def do(session: Session) -> int:

@@ -23,7 +23,7 @@ from cli.endpoint_policy import (
     numbers,
 )
 from cli.file_text import is_file, read_text
-from cli.lists import tell_if_full, tell_none
+from cli.lists import lists, tell_if_full, tell_none
 from cli.options import DEFAULT_TENANT, Tenant
 from cli.output import DONE, NOT_DONE, Json, out, print_json, print_table, tell
 from cli.session import with_session
@@ -47,16 +47,13 @@ endpoints = typer.Typer(
 )
 
 
-@endpoints.callback()
-def list_all(
-    context: typer.Context,
+@lists(endpoints)
+def list_(
     tenant: Annotated[str | None, typer.Option("--tenant", help="Only this tenant's.")] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="At most N.")] = 100,
     as_json: Json = False,
-) -> int | None:
-    """List the endpoints that webhooks are sent to; the subcommands add, test and change them."""
-    if context.invoked_subcommand is not None:
-        return None
+) -> int:
+    """List the endpoints that webhooks are sent to."""
 
     async def do(session: Session) -> int:
         found = await list_endpoints(session, tenant_id=tenant, limit=limit)

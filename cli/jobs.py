@@ -12,7 +12,7 @@ import typer
 from cli.job_making import add, apply, remove
 from cli.job_watch import watch
 from cli.job_words import print_job, print_jobs, print_run, print_runs
-from cli.lists import tell_if_full
+from cli.lists import lists, tell_if_full
 from cli.options import WAIT_S_MAX, Reason
 from cli.output import DONE, NOT_DONE, Json, out, print_json, print_table, tell
 from cli.payload import read_payload
@@ -47,13 +47,7 @@ for command in (add, apply, remove):
     jobs.command()(command)
 
 
-@jobs.callback()
-def list_all(context: typer.Context, as_json: Json = False) -> int | None:
-    """List the jobs of the app; the subcommands show, run, cancel, disable and configure one."""
-    return list_(as_json=as_json) if context.invoked_subcommand is None else None
-
-
-@jobs.command(name="list")
+@lists(jobs)
 def list_(as_json: Json = False) -> int:
     """List the jobs: what each does now, when it starts next, and how its last runs ended."""
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from cli.lengths import read_length
-from cli.lists import tell_if_full, tell_none
+from cli.lists import lists, tell_if_full, tell_none
 from cli.options import DEFAULT_TENANT
 from cli.output import DONE, Json, out, print_json, print_table, tell
 from cli.session import with_session
@@ -32,16 +32,13 @@ keys = typer.Typer(
 )
 
 
-@keys.callback()
-def list_all(
-    context: typer.Context,
+@lists(keys)
+def list_(
     tenant: Annotated[str | None, typer.Option("--tenant", help="Only this tenant's.")] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="At most N.")] = 100,
     as_json: Json = False,
-) -> int | None:
-    """List the keys of the HTTP API, also those that have ended; the subcommands add, rotate and revoke one."""
-    if context.invoked_subcommand is not None:
-        return None
+) -> int:
+    """List the keys of the HTTP API, also those that have ended."""
 
     async def do(session: Session) -> int:
         found = await list_keys(session, tenant_id=tenant, limit=limit)

@@ -1,8 +1,14 @@
-"""What lists say on stderr when they are empty, and when they end before all is shown."""
+"""Where a group's list stands, and what lists say on stderr when they are empty, or end before all is shown."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from inspect import Parameter, Signature, signature
+from typing import Any, TypeVar
+
+import typer
 
 from cli.output import tell
+
+Command = TypeVar("Command", bound=Callable[..., int])
 
 
 def tell_none(many: str, of_all: str, *, filtered: bool) -> None:
@@ -25,3 +31,20 @@ def tell_if_full(found: Sequence[object], limit: int, *, most: int | None = None
         tell(f"there may be more: at most {limit:,} are listed")
     else:
         tell_more("a higher --limit")
+
+
+def lists(group: typer.Typer) -> Callable[[Command], Command]:
+    """Make a command the `list` of a group, and what the group does when its name stands alone."""
+
+    def both(command: Command) -> Command:
+        def alone(context: typer.Context, **given: Any) -> int | None:
+            return command(**given) if context.invoked_subcommand is None else None
+
+        context = Parameter("context", Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+        # Typer reads what a command takes from its signature and its annotations.
+        alone.__signature__ = Signature([context, *signature(command).parameters.values()])  # type: ignore[attr-defined]
+        alone.__annotations__ = {"context": typer.Context, **command.__annotations__}
+        group.callback()(alone)
+        return group.command(name="list")(command)
+
+    return both

@@ -9,7 +9,7 @@ import typer
 
 from cli import incidents, instances
 from cli.lengths import read_length
-from cli.lists import tell_none
+from cli.lists import lists, tell_none
 from cli.options import DEFAULT_TENANT, Tenant
 from cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
 from cli.process_options import MaybeTenant, Variables, read_variables
@@ -65,13 +65,7 @@ def deploy(
     return with_session(do)
 
 
-@processes.callback()
-def list_all(context: typer.Context, as_json: Json = False) -> int | None:
-    """List deployed processes; the subcommands start instances, show, signal and cancel them."""
-    return list_(as_json=as_json) if context.invoked_subcommand is None else None
-
-
-@processes.command(name="list")
+@lists(processes)
 def list_(
     tenant: MaybeTenant = None,
     all_versions: Annotated[bool, typer.Option("--all-versions", help="List older versions, too.")] = False,

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from cli.lists import tell_if_full, tell_none
+from cli.lists import lists, tell_if_full, tell_none
 from cli.output import DONE, NOT_DONE, Json, print_json, tell
 from cli.process_options import LISTED_MAX, MaybeTenant, Variables, read_variables
 from cli.process_words import print_task, print_tasks
@@ -22,13 +22,7 @@ tasks = typer.Typer(
 )
 
 
-@tasks.callback()
-def list_all(context: typer.Context, as_json: Json = False) -> int | None:
-    """List the open user tasks; the subcommands show, claim and complete one."""
-    return list_(as_json=as_json) if context.invoked_subcommand is None else None
-
-
-@tasks.command(name="list")
+@lists(tasks)
 def list_(
     assignee: Annotated[str | None, typer.Option("--assignee", help="Only of this person.")] = None,
     unassigned: Annotated[bool, typer.Option("--unassigned", help="Only those that nobody has.")] = False,

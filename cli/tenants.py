@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from cli.lists import tell_if_full
+from cli.lists import lists, tell_if_full
 from cli.output import DONE, Json, print_json, print_table, tell
 from cli.session import with_session
 from service import tenants as use_cases
@@ -34,13 +34,7 @@ tenants = typer.Typer(
 )
 
 
-@tenants.callback()
-def list_all(context: typer.Context, as_json: Json = False) -> int | None:
-    """List the tenants that have limits of their own; the subcommands show, set and remove those of one."""
-    return list_(as_json=as_json) if context.invoked_subcommand is None else None
-
-
-@tenants.command(name="list")
+@lists(tenants)
 def list_(
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=LISTED_MAX, help="At most N.")] = 100,
     as_json: Json = False,

@@ -18,7 +18,7 @@ from sql.session import Session, StatementRefused
 from timers.refusal import Refusal
 
 NOT_THERE = "P0002"  # the state with which the functions refuse what names nothing, in a sentence for users
-UNKNOWN = "instance {key} is unknown; `shardclock processes instances` lists them"
+UNKNOWN = "instance {key} is unknown: it is not in the list of instances, or ended and was forgotten"
 FOLLOW_S = 0.05  # between two looks at an instance whose end somebody waits for
 
 T = TypeVar("T")
@@ -90,7 +90,7 @@ async def find_definition(session: Session, definition_key: int, *, tenant_id: s
     """
     found = await definitions.read_definition(session, definition_key)
     if found is None or tenant_id not in (None, found.tenant_id):
-        raise UnknownProcess(f"definition {definition_key} is unknown; `shardclock processes list` lists them")
+        raise UnknownProcess(f"definition {definition_key} is unknown: look for its key in the list of processes")
     return found
 
 
@@ -186,7 +186,7 @@ async def why_not_told(
     if state == "STARTING" and not whole.found.incidents:
         return NotTold(state, f"no engine has begun instance {instance_key} yet: {in_vain}")
     if state == "STARTING":
-        redrive = f"redrive that (shardclock dead-letters redrive {instance_key}), or cancel the instance"
+        redrive = f"redrive dead letter {instance_key}, or cancel the instance"
         return NotTold(state, f"the start of instance {instance_key} was given up: {redrive}")
     return NotTold(state, runs or f"instance {instance_key} has begun meanwhile: send it again")
 

@@ -114,7 +114,8 @@ def test_each_verb_says_of_an_instance_that_has_ended_what_is_in_vain(
 
     assert (done.code, done.err) == (NOT_DONE, f"shardclock: instance 101 has ended, it is COMPLETED: {in_vain}\n")
     assert unknown.code == NOT_DONE
-    assert unknown.err == "shardclock: instance 7 is unknown; `shardclock processes instances` lists them\n"
+    why = "it is not in the list of instances, or ended and was forgotten"
+    assert unknown.err == f"shardclock: instance 7 is unknown: {why}\n"
 
 
 def test_a_deletion_says_what_is_deleted(shell: Shell) -> None:
@@ -136,7 +137,7 @@ def test_a_model_comes_back_as_it_was_deployed_even_when_it_is_deleted(shell: Sh
     assert (nowhere.code, "p.bpmn: No such file or directory; name another" in nowhere.err) == (BAD_INPUT, True)
     unknown = shell("processes", "model", 7)
     assert (unknown.code, unknown.out) == (BAD_INPUT, "")
-    assert unknown.err == "shardclock: definition 7 is unknown; `shardclock processes list` lists them\n"
+    assert unknown.err == "shardclock: definition 7 is unknown: look for its key in the list of processes\n"
 
 
 def test_who_deploys_is_told_of_types_that_nobody_has_declared(shell: Shell, tmp_path: Path) -> None:

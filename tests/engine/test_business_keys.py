@@ -66,7 +66,7 @@ async def test_an_instance_whose_start_was_given_up_is_shown_and_begins_when_tha
         assert await instances.find_instance(it.session, key, tenant_id="other") is None
         assert not await instances.set_variables(it.session, key, {})
         why = await processes.why_not_told(it.session, key, "its variables can't be set")
-        assert why.sentence.startswith(f"the start of instance {key} was given up: redrive that")
+        assert why.sentence.startswith(f"the start of instance {key} was given up: redrive dead letter {key}, or")
 
         assert await redrive_dead_letters(it.session, [key]) == [key]
         await it.settle()
