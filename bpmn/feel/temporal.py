@@ -126,7 +126,7 @@ def midnight(date: Date) -> DateTime:
 
 
 def from_python(moment: datetime) -> DateTime:
-    """Read one of Python's date-times; a `ZoneInfo` stays a named zone, any other is an offset."""
+    """Read one of Python's date-times; a `ZoneInfo` stays a named zone, any other is an offset. It loses its fold."""
     seconds = (moment.hour * 60 + moment.minute) * 60 + moment.second
     offset, clock = moment.utcoffset(), moment.tzinfo
     zone: Zone = None if offset is None else round(offset.total_seconds())
