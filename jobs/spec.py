@@ -19,7 +19,8 @@ class InvalidJob(Refusal):
 class JobSpec:
     """One job: where its function is, when it runs, and how.
 
-    shape:   `every_s` or `schedule`, or neither: then it runs on request alone; `config` is JSON text or None
+    shape:   `every_s` or `schedule`, or neither: then it runs on request alone; `config` is JSON text or None.
+             `config_schema` is the JSON Schema of the configurations that the function takes, as text; None: any
     """
 
     name: str
@@ -32,6 +33,7 @@ class JobSpec:
     priority: int
     config: str | None
     policy: JobPolicy
+    config_schema: str | None = None
 
     @classmethod
     def of(cls, described: Mapping[str, Any]) -> Self:

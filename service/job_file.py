@@ -1,10 +1,11 @@
 """Jobs as they are described: all those of a file become so, or none does; and one alone."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from jobs.entry import EXAMPLE, JobEntry, read_entry
 from jobs.spec import InvalidJob
+from service.job_configs import misfits_of
 from sql.jobs.apply import JudgedJob, apply_jobs, judge_jobs
 from sql.session import Session, StatementRefused
 from timers.model import LINE_BYTES_MAX
@@ -48,7 +49,7 @@ async def apply_file(session: Session, content: bytes, *, dry_run: bool = False)
         raise Refusal(f"the file has more than {JOBS_MAX:,} jobs; split it")
     if not entries and not report.refused:
         raise Refusal(f"the file has no jobs; write a line for each, such as {EXAMPLE}")
-    report.jobs = await judge_jobs(session, list(entries.values()))
+    report.jobs = await _judge(session, list(entries.values()))
     report.refused += [
         RefusedEntry(number, job.refusal)
         for number, job in zip(entries, report.jobs, strict=True)
@@ -66,11 +67,19 @@ async def apply_one(session: Session, entry: JobEntry) -> JudgedJob:
     errors:  Refusal           it can't be as described
              StoreUnavailable  the outcome is unknown: call again
     """
-    (judged,) = await judge_jobs(session, [entry])
+    (judged,) = await _judge(session, [entry])
     if judged.refusal is not None:
         raise Refusal(judged.refusal)
     await _write(session, [entry])
     return judged
+
+
+async def _judge(session: Session, entries: Sequence[JobEntry]) -> list[JudgedJob]:
+    """Say what jobs would change, and which of them are refused: also for a configuration that does not fit."""
+    judged = await judge_jobs(session, entries)
+    given = {entry.spec.name: (entry.spec.reference, entry.spec.config) for entry in entries if entry.spec.config}
+    misfits = dict(zip(given, await misfits_of(session, given.values()), strict=True)) if given else {}
+    return [replace(job, refusal=job.refusal or misfits.get(job.name)) for job in judged]
 
 
 async def _write(session: Session, entries: Sequence[JobEntry]) -> None:

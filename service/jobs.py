@@ -8,6 +8,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import TypeVar
 
+from service.job_configs import require_fit
 from sql.clients.history import find_timer, records_of
 from sql.clients.verbs import TimerRef
 from sql.deliveries.find import find_delivery
@@ -68,10 +69,10 @@ async def run_job(session: Session, name: str, *, config: str | None = None) -> 
 
     errors:  UnknownJob        there is none of that name
              JobConflict       it is disabled or withdrawn
-             InvalidTimer      the configuration is no JSON, or too long
+             InvalidTimer      the configuration is no JSON, too long, or not what the function takes
              StoreUnavailable  the outcome is unknown: calling again may start it twice
     """
-    text = None if config is None else config_of(config)
+    text = None if config is None else await _fitting(session, name, config)
     return await _unless_refused(session, name, statements.run_job(session, name, config=text))
 
 
@@ -108,20 +109,24 @@ async def enable_job(session: Session, name: str) -> str:
 async def configure_job(session: Session, name: str, config: str) -> str | None:
     """Give a job another configuration, as JSON text; return the one before. The next run has the new one.
 
-    errors:  InvalidTimer  the configuration is no JSON, or too long
+    errors:  InvalidTimer  the configuration is no JSON, too long, or not what the function takes
              UnknownJob, StoreUnavailable  as `find_job`
     """
-    return await _unless_refused(session, name, statements.configure_job(session, name, config_of(config)))
+    text = await _fitting(session, name, config)
+    return await _unless_refused(session, name, statements.configure_job(session, name, text))
 
 
 async def add_job(session: Session, added: AddedJob) -> str:
     """Add a job that runs the function of a declared one; return its state.
 
     errors:  JobConflict       something of it is wrong, or its name is taken
-             InvalidTimer      the configuration is no JSON, or too long
+             UnknownJob        there is no such job as `of_job`; the nearest names are told
+             InvalidTimer      the configuration is no JSON, too long, or not what the function takes
              StoreUnavailable  the outcome is unknown: look whether it is there
     """
-    given = added if added.config is None else replace(added, config=config_of(added.config))
+    given = added
+    if added.config is not None:
+        given = replace(added, config=await _fitting(session, added.of_job, added.config))
     return await _unless_conflict(added.name, statements.add_job(session, given))
 
 
@@ -224,16 +229,25 @@ def run_of(run_id: str) -> tuple[int, int]:
     """
     key, point, claims = run_id.partition(".")
     if not (point and key.isdecimal() and claims.isdecimal() and len(key) < 19 and len(claims) < 10):
-        raise UnknownJob(f"run {shortened(run_id)} is none: write it as `shardclock jobs history` does, such as 4711.2")
+        raise UnknownJob(f"run {shortened(run_id)} is none: write it as the history of its job does, such as 4711.2")
     return int(key), int(claims)
+
+
+async def _fitting(session: Session, name: str, config: str) -> str:
+    """Check a configuration by what the function of a job takes, and return it as JSON text."""
+    text = config_of(config)
+    await require_fit(session, (await find_job(session, name)).function, text)
+    return text
 
 
 def _unknown(name: str, known: Sequence[str]) -> str:
     if not known:
-        return f"job {shortened(name)} is unknown: there are none; an app declares them (shardclock up --app)"
+        return f"job {shortened(name)} is unknown: there are none; an app declares them"
     near = get_close_matches(name, known, n=NEAREST_MAX)
-    meant = f"is {' or '.join(near)} meant?" if near else "`shardclock jobs list` shows those that there are"
-    return f"job {shortened(name)} is unknown: {meant}"
+    if near:
+        return f"job {shortened(name)} is unknown: is {' or '.join(near)} meant?"
+    more = f" and {len(known) - NEAREST_MAX:,} more" if len(known) > NEAREST_MAX else ""
+    return f"job {shortened(name)} is unknown: there are {', '.join(known[:NEAREST_MAX])}{more}"
 
 
 async def _require_start(session: Session, timer_key: int) -> None:

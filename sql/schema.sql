@@ -871,7 +871,7 @@ CREATE INDEX instances_by_parent ON shardclock.instances USING btree (parent_key
 
 CREATE INDEX instances_by_process ON shardclock.instances USING btree (tenant_id, process_id, instance_key);
 
-CREATE INDEX instances_running ON shardclock.instances USING btree (definition_key) WHERE ((ended_at IS NULL) IS TRUE);
+CREATE INDEX instances_running ON shardclock.instances USING btree (definition_key, ((instance_key + 0))) WHERE ((ended_at IS NULL) IS TRUE);
 
 CREATE INDEX job_runs_by_job ON shardclock.job_runs USING btree (job, started_at);
 
@@ -923,11 +923,11 @@ ALTER TABLE ONLY shardclock.holders
 
 -- Functions, and where their bodies are
 -- activate_service_tasks(text, integer, interval, text, text)  0036_programs.sql
--- add_job(text, text, interval, text, text, text, text, integer, jsonb)  0024_cancelled_for_good.sql
+-- add_job(text, text, interval, text, text, text, text, integer, jsonb)  0043_jobs_declared_alone.sql
 -- adopt(text)  0003_cluster.sql
 -- advance_keys()  0005_schedule.sql
 -- agreed_zone(text, text)  0004_dates.sql
--- apply_job(jsonb)  0015_job_files.sql
+-- apply_job(jsonb)  0043_jobs_declared_alone.sql
 -- attempts_left(integer, integer)  0036_programs.sql
 -- out_of_range(timestamp with time zone, text)  0001_timers.sql
 -- broken_rule(shardclock.timers)  0001_timers.sql
@@ -959,6 +959,7 @@ ALTER TABLE ONLY shardclock.holders
 -- configure_job(text, jsonb)  0012_job_verbs.sql
 -- correlate_waiting(bigint[])  0042_signals_that_arrive.sql
 -- declare_job(jsonb)  0012_job_verbs.sql
+-- declare_jobs(jsonb[], text[])  0043_jobs_declared_alone.sql
 -- delay_from_now(text, text, text)  0004_dates.sql
 -- delete_definition(bigint, text)  0018_processes.sql
 -- deploy_model(text, text, bytea, bytea, jsonb)  0021_bounds_of_processes.sql
@@ -996,6 +997,7 @@ ALTER TABLE ONLY shardclock.holders
 -- to_utc(timestamp without time zone, text)  0004_dates.sql
 -- later(timestamp with time zone, interval, text)  0004_dates.sql
 -- lock_delivery(bigint)  0026_deliveries_in_hand.sql
+-- lock_job_names(boolean)  0043_jobs_declared_alone.sql
 -- lock_message(text, text, text)  0018_processes.sql
 -- log_horizon()  0002_command_log.sql
 -- log_of_job(text, text, bigint, jsonb)  0011_jobs.sql
@@ -1018,7 +1020,7 @@ ALTER TABLE ONLY shardclock.holders
 -- pending_key(bigint, text, text)  0006_verbs.sql
 -- plain_length(text)  0004_dates.sql
 -- plan_job(shardclock.jobs, timestamp with time zone)  0011_jobs.sql
--- publish_message(text, text, jsonb, text, interval)  0025_kept_messages.sql
+-- publish_message(text, text, jsonb, text, interval)  0044_messages_in_order.sql
 -- read_log(bigint, integer, integer, integer, bigint)  0002_command_log.sql
 -- record_act(text, text, text, text, text, jsonb, text, text)  0017_audit.sql
 -- redrive_dead_letters(bigint[], integer)  0026_deliveries_in_hand.sql

@@ -1,5 +1,6 @@
 """Read jobs, and change them as clients do."""
 
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -69,6 +70,24 @@ async def find_jobs(session: Session, name: str | None = None) -> list[Job]:
     source:  sql/jobs/find_jobs.sql
     """
     return [Job(**dict(row)) for row in await session.rows("find_jobs", name=name)]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigSchema:
+    """What configurations a job's function takes, and the one that the app declares, if it does; JSON texts."""
+
+    schema: str
+    declared: str | None
+
+
+async def find_config_schemas(session: Session, functions: Collection[str]) -> dict[str, ConfigSchema]:
+    """Read what configurations functions take, by function; those that take any, or that no app has, are missing.
+
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/jobs/find_config_schemas.sql
+    """
+    rows = await session.rows("find_config_schemas", functions=list(functions))
+    return {row["function"]: ConfigSchema(row["config_schema"], row["config"]) for row in rows}
 
 
 async def run_job(session: Session, name: str, *, config: str | None = None) -> int:

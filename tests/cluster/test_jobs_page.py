@@ -12,7 +12,7 @@ import pytest
 from sql.cluster.holders import WORKER
 from sql.jobs.jobs import Job
 from tests.support import ROOT
-from tests.support.cli_asserts import DONE, NOT_DONE
+from tests.support.cli_asserts import BAD_INPUT, DONE, NOT_DONE
 from tests.support.cluster_process import ClusterProcess
 from tests.support.doc_blocks import Block, blocks
 from tests.support.factories import value
@@ -62,12 +62,16 @@ def type_(up: ClusterProcess, block: Block) -> None:
         assert typed.code == DONE, typed.err
     if block.kind != "console":
         return
-    for line in (line[2:] for line in block.text.splitlines()):
+    for part in block.text.removeprefix("$ ").split("\n$ "):
+        line, *shown = part.splitlines()
         if line.startswith(("pip", "shardclock up")):
             continue
         # A start that is due while a run is going is skipped.
         until(lambda: is_idle(up), "the run before to end")
         typed = run(*shlex.split(line)[1:], environment=up.environment, cwd=up.place)
+        if shown:
+            assert (typed.code, typed.err.splitlines()) == (BAD_INPUT, shown), "what the page shows is a refusal"
+            continue
         # No run may be going that `cancel` could end.
         assert typed.code in ((DONE, NOT_DONE) if " cancel " in line else (DONE,)), f"{line}: {typed.out}{typed.err}"
 

@@ -139,3 +139,22 @@ async def test_a_job_is_added_beside_a_declared_one_and_removed(dsn: str, sessio
     await remove_job(session, "eu")
     with pytest.raises(UnknownJob, match="job 'eu' is unknown"):
         await remove_job(session, "eu")
+
+
+async def test_a_config_that_its_function_can_not_take_is_refused_with_its_line(dsn: str, session: Session) -> None:
+    schema = json.dumps({"type": "object", "required": ["city"]})
+    await declare(dsn, job_spec(config='{"city": "Rome"}', config_schema=schema))
+    file = lines(
+        entry("refresh-eu", config={"city": "Bonn"}),
+        entry("refresh-us", config={"town": "Boston"}),
+        entry("refresh-asia"),
+        entry("refresh-new", config=5) | {"function": "app:of_tomorrow"},
+    )
+
+    report = await apply_file(session, file)
+
+    assert [(it.number, it.why) for it in report.refused] == [
+        (2, "config does not fit what 'app:refresh' takes: city is missing")
+    ]
+    assert [job.name for job in await list_jobs(session)] == ["refresh"], "nothing was written"
+    assert not (await apply_file(session, b"".join(file.splitlines(keepends=True)[::2]))).refused

@@ -14,6 +14,7 @@ from service.jobs import (
     JobConflict,
     NoRun,
     UnknownJob,
+    add_job,
     cancel_job,
     configure_job,
     disable_job,
@@ -30,6 +31,7 @@ from service.story import gather
 from sql.clients.verbs import TimerRef
 from sql.deliveries.find import DeliveryState, find_delivery
 from sql.jobs.history import JobRun
+from sql.jobs.jobs import AddedJob
 from sql.jobs.runs import SaidOfRun, report_runs
 from sql.session import Session
 from tests.support.factories import HolderClient, add_holder, query
@@ -203,3 +205,44 @@ async def test_what_can_not_be_is_refused_in_one_sentence(dsn: str, session: Ses
         await configure_job(session, "refresh", "{")
     with pytest.raises(UnknownJob, match="run '7' is none"):
         await logs_of(session, "refresh", run_id="7")
+
+
+SCHEMA = json.dumps({"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]})
+
+
+async def test_a_config_that_the_function_can_not_take_is_refused_before_it_is_written(
+    dsn: str, session: Session
+) -> None:
+    await declare(dsn, job_spec(every_s=60.0, config='{"city": "Rome"}', config_schema=SCHEMA), job_spec("any"))
+    why = "config does not fit what 'app:refresh' takes: city"
+
+    with pytest.raises(InvalidTimer, match=f"{why} must be a text"):
+        await configure_job(session, "refresh", '{"city": 5}')
+    with pytest.raises(InvalidTimer, match=f"{why} is missing"):
+        await run_job(session, "refresh", config="{}")
+    with pytest.raises(InvalidTimer, match=f"{why} is missing"):
+        await add_job(session, AddedJob("refresh-eu", "refresh", config="{}"))
+    with pytest.raises(UnknownJob, match="job 'refesh' is unknown: is refresh meant"):
+        await add_job(session, AddedJob("refresh-eu", "refesh", config="{}"))
+
+    assert [(job.name, job.config, job.waiting) for job in await list_jobs(session)] == [
+        ("any", None, 0), ("refresh", '{"city": "Rome"}', 0)
+    ]  # fmt: skip
+    await configure_job(session, "any", '{"city": 5}')
+    await configure_job(session, "refresh", '{"city": "Bonn"}')
+    assert await add_job(session, AddedJob("refresh-eu", "refresh", config='{"city": "Bonn"}')) == "SCHEDULED"
+
+
+async def test_the_app_s_last_word_says_what_a_function_takes(dsn: str, session: Session) -> None:
+    await declare(dsn, job_spec(config_schema=SCHEMA))
+    assert await declare(dsn, job_spec()) == {"refresh": ["config_schema"]}
+    await configure_job(session, "refresh", "5")
+
+    assert await declare(dsn, job_spec(config_schema=SCHEMA)) == {"refresh": ["config_schema"]}
+    assert await declare(dsn, job_spec(config_schema=SCHEMA)) == {}
+    assert (await find_job(session, "refresh")).config == "5", "what an operator gave stays"
+    with pytest.raises(InvalidTimer, match="it must be an object"):
+        await configure_job(session, "refresh", "5")
+
+    await declare(dsn)
+    await configure_job(session, "refresh", "5")
