@@ -23,8 +23,9 @@ from tests.support.program import Shell
 # What changes nothing, or is no operator's verb: schedules and changes of one timer are their client's.
 OTHERS = {
     "up", "gateway", "demo", "migrate", "exporter", "dsn", "psql", "forecast", "schedule", "preview", "list", "show",
-    "explain", "run-now", "tail", "status", "targets", "audit", "consumers aside", "deliveries show", "jobs list",
-    "jobs show", "jobs check", "jobs history", "jobs logs", "tenants list", "tenants show", "processes list",
+    "explain", "run-now", "tail", "status", "targets", "audit", "consumers list", "consumers aside",
+    "dead-letters list", "deliveries list", "deliveries show", "endpoints list", "keys list", "jobs list", "jobs show",
+    "jobs check", "jobs history", "jobs logs", "tenants list", "tenants show", "processes list",
     "processes start", "processes instances", "processes incidents", "processes show", "processes model",
     "processes message", "processes signal", "tasks list", "tasks show", "tasks claim", "tasks unclaim",
     "tasks complete",

@@ -119,7 +119,7 @@ def test_the_json_of_the_list_has_every_job_with_its_config_as_json(refresh: She
 def test_without_jobs_the_list_says_where_they_come_from(shell: Shell) -> None:
     assert "@shardclock.job" in shell("jobs", "list").err
     assert shell("jobs", "--json").json == []
-    assert_refused(shell("jobs", "show", "refresh"), "'refresh' is unknown", "there are none", "up --app")
+    assert_refused(shell("jobs", "show", "refresh"), "'refresh' is unknown", "there are none; an app declares them")
 
 
 def test_a_job_that_no_app_has_any_more_is_listed_as_withdrawn(refresh: Shell) -> None:
@@ -338,7 +338,7 @@ def test_a_misspelled_job_is_refused_with_the_nearest_ones_and_changes_nothing(r
 
     assert_refused(refused, "job 'refrsh' is unknown: is refresh meant?")
     assert (asyncio.run(runs_of(refresh.dsn)), asyncio.run(job_of(refresh.dsn))) == before
-    assert "`shardclock jobs list`" in refresh("jobs", "show", "zzz").err
+    assert "there are nightly, refresh, report" in refresh("jobs", "show", "zzz").err
 
 
 @pytest.mark.parametrize(

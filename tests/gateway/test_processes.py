@@ -60,7 +60,7 @@ async def test_a_model_comes_back_as_it_was_deployed_even_when_it_is_deleted(api
         assert found.headers["Content-Disposition"] == "attachment", "no page of the gateway's"
         await api.ask("DELETE", f"/v1/processes/{process['definition_key']}")
     for asking, where in ((api.with_headers(Shardclock_Tenant="other"), path), (api, "/v1/processes/7/model")):
-        (await asking.get(where)).assert_problem("not-found", 404, "is unknown; ")
+        (await asking.get(where)).assert_problem("not-found", 404, "is unknown: ")
 
 
 async def test_a_tenant_sees_its_own_alone(api: Api) -> None:
