@@ -9,12 +9,13 @@ from importlib.metadata import version
 from fastapi import APIRouter, Depends, FastAPI
 from starlette.routing import BaseRoute, Route
 
+from gateway.access import keyed, unconditional
 from gateway.combining import Combiner
 from gateway.errors import HANDLERS
 from gateway.limits.models import ModelReader
 from gateway.limits.places import Places
 from gateway.limits.quotas import Quotas
-from gateway.parts import Gateway, keyed, unconditional
+from gateway.parts import Gateway
 from gateway.reference import page
 from gateway.reference.openapi import openapi_of
 from gateway.requests.callers import Anyone, KeyHolders

@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.parts import sentence_of
+from gateway.fields import sentence_of
 from gateway.requests.problems import BROKEN, CONFLICT, NOT_FOUND, REFUSED, TOO_LATE, WRONG_METHOD, Problem, unavailable
 from service.deliveries import DeliveryConflict
 from service.endpoints import EndpointConflict, UnknownEndpoint

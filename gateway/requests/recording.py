@@ -1,7 +1,7 @@
 """Record in the audit what operators do: the one seam that each of their routes passes.
 
 A route whose caller needs the scope `operate` or `admin` begins an act where that scope is demanded
-(`gateway/parts.py`), so no route can forget it. What is done by statements of one transaction is recorded in it, by
+(`gateway/access.py`), so no route can forget it. What is done by statements of one transaction is recorded in it, by
 `acting`. All else is recorded when the answer is known, and before it is sent: what was refused, what has failed, and
 what is many transactions or none.
 """

@@ -5,8 +5,9 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
+from gateway.access import Admin
 from gateway.answers.audit import ActAnswer, AuditAnswer
-from gateway.parts import Admin, Here
+from gateway.parts import Here
 from gateway.requests.listing import listing
 from service.audit import LISTED_MAX
 from service.filters import moment_of

@@ -6,6 +6,7 @@ from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
+from gateway.access import Operator, acting
 from gateway.answers.cluster import (
     ClusterAnswer,
     ForecastAnswer,
@@ -15,7 +16,8 @@ from gateway.answers.cluster import (
     ScaleAnswer,
     ScalesAnswer,
 )
-from gateway.parts import Here, Operator, acting, gateway_of, read_model
+from gateway.fields import read_model
+from gateway.parts import Here, gateway_of
 from gateway.reference.openapi import body_of
 from gateway.requests.asked import DryRun
 from gateway.requests.problems import REFUSED, Problem

@@ -9,8 +9,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
+from gateway.access import Operator, acting
 from gateway.answers.log import LEASE_TOKEN, GroupAnswer, GroupsAnswer, LeaseAnswer, PlaceAnswer, RecordAnswer
-from gateway.parts import Here, Operator, acting, read_model
+from gateway.fields import read_model
+from gateway.parts import Here
 from gateway.reference.openapi import body_of
 from gateway.requests.asked import seconds_of
 from gateway.requests.listing import listing

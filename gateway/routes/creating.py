@@ -11,9 +11,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive
 
+from gateway.access import caller_of
 from gateway.answers.log import RecordAnswer
 from gateway.answers.timers import ScheduledAnswer, WaitedAnswer
-from gateway.parts import Gateway, caller_of, gateway_of
+from gateway.parts import Gateway, gateway_of
 from gateway.reference.openapi import WAIT, answer_of, body_of
 from gateway.requests.bodies import TIMER, read_object
 from gateway.requests.callers import Caller

@@ -7,8 +7,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
+from gateway.access import Manager, Reader, acting
 from gateway.answers.deliveries import ActedAnswer, DeadLetterAnswer, DeadLettersAnswer
-from gateway.parts import Here, Manager, Reader, acting, read_model
+from gateway.fields import read_model
+from gateway.parts import Here
 from gateway.reference.openapi import body_of
 from gateway.requests.asked import DryRun, ManyRequest
 from gateway.requests.callers import Caller

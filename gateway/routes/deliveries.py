@@ -9,8 +9,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
+from gateway.access import Manager, Reader, acting
 from gateway.answers.deliveries import ActedAnswer, DeliveriesAnswer, DeliveryAnswer, DeliveryStateAnswer
-from gateway.parts import Here, Manager, Reader, acting, read_model
+from gateway.fields import read_model
+from gateway.parts import Here
 from gateway.reference.openapi import body_of
 from gateway.requests.asked import PAID, DryRun, ManyRequest, ReasonRequest
 from gateway.requests.callers import Caller

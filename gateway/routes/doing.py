@@ -8,7 +8,8 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from gateway.parts import acting, gateway_of
+from gateway.access import acting
+from gateway.parts import gateway_of
 from gateway.requests.callers import Caller
 from gateway.requests.idempotency import REPLAYED, NothingDone, once, request_of
 from gateway.requests.recording import act_of, drop_act

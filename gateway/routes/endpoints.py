@@ -7,9 +7,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
+from gateway.access import Manager, Reader, acting
 from gateway.answers.endpoints import EndpointAnswer, EndpointsAnswer, SaidAnswer, SecretAnswer, TriedAnswer
+from gateway.fields import read_model
 from gateway.limits.quotas import too_many_endpoints
-from gateway.parts import Here, Manager, Reader, acting, read_model
+from gateway.parts import Here
 from gateway.reference.openapi import body_of
 from gateway.requests.asked import MAINTENANCE, ReasonRequest
 from gateway.requests.callers import Caller

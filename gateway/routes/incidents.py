@@ -7,8 +7,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
+from gateway.access import Manager, Reader
 from gateway.answers.incidents import IncidentAnswer, IncidentsAnswer, ResolvedAnswer
-from gateway.parts import Here, Manager, Reader, read_model
+from gateway.fields import read_model
+from gateway.parts import Here
 from gateway.reference.openapi import body_of
 from gateway.requests.asked import DryRun, ManyRequest
 from gateway.requests.callers import Caller

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from starlette.types import Receive
 
 from bpmn.model import Definition
+from gateway.access import Manager, Reader, Writer
 from gateway.answers.processes import (
     CanceledAnswer,
     InstanceAnswer,
@@ -22,7 +23,8 @@ from gateway.answers.processes import (
     StepsAnswer,
     WholeInstanceAnswer,
 )
-from gateway.parts import Gateway, Here, Manager, Reader, Writer, read_model
+from gateway.fields import read_model
+from gateway.parts import Gateway, Here
 from gateway.reference.openapi import body_of
 from gateway.requests.asked import BUSINESS_KEY_CHARS_MAX, PROCESSES_LISTED_MAX, DryRun, VariablesRequest
 from gateway.requests.bodies import JSON

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from gateway.access import Operator, Overseer, acting
 from gateway.answers.jobs import (
     JobAnswer,
     JobsAnswer,
@@ -18,7 +19,8 @@ from gateway.answers.jobs import (
     StartedAnswer,
     WaitedRunAnswer,
 )
-from gateway.parts import Gateway, Here, Operator, Overseer, acting, gateway_of, read_model
+from gateway.fields import read_model
+from gateway.parts import Gateway, Here, gateway_of
 from gateway.reference.openapi import body_of
 from gateway.requests.asked import MAINTENANCE, ReasonRequest
 from gateway.requests.listing import listing

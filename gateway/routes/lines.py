@@ -10,9 +10,10 @@ from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
+from gateway.access import scoped
 from gateway.answers.answer import moment_text
 from gateway.limits.room import Room
-from gateway.parts import Gateway, Here, scoped
+from gateway.parts import Gateway, Here
 from gateway.reference.openapi import body_of
 from gateway.requests.bodies import NDJSON, read_body
 from gateway.requests.callers import Caller

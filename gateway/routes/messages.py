@@ -5,8 +5,9 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
+from gateway.access import Writer
 from gateway.answers.processes import InstanceKeysAnswer
-from gateway.parts import Writer, read_model
+from gateway.fields import read_model
 from gateway.reference.openapi import body_of
 from gateway.requests.asked import VariablesRequest, seconds_of
 from gateway.routes.doing import do_once

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from bpmn.model.document import MODEL_BYTES_MAX
+from gateway.access import Manager, Reader, Writer
 from gateway.answers.processes import (
     DefinitionKeyAnswer,
     DeployedAnswer,
@@ -19,7 +20,8 @@ from gateway.answers.processes import (
     ProcessesAnswer,
     WholeInstanceAnswer,
 )
-from gateway.parts import Here, Manager, Reader, Writer, gateway_of, read_model
+from gateway.fields import read_model
+from gateway.parts import Here, gateway_of
 from gateway.reference.openapi import body_of
 from gateway.requests.asked import BUSINESS_KEY_CHARS_MAX, ORDER, VariablesRequest
 from gateway.requests.bodies import read_body

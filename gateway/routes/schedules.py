@@ -5,8 +5,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
+from gateway.access import Reader
 from gateway.answers.timers import OccurrenceAnswer, PreviewAnswer
-from gateway.parts import Reader
 from timers.moment import parse_due_date
 from timers.preview import preview
 from timers.schedule import first_of, parse_schedule

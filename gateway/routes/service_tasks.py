@@ -5,8 +5,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
+from gateway.access import Writer
 from gateway.answers.processes import ServiceTaskAnswer, ServiceTasksAnswer, TaskStateAnswer
-from gateway.parts import Here, Writer, read_model
+from gateway.fields import read_model
+from gateway.parts import Here
 from gateway.reference.openapi import body_of
 from gateway.requests.asked import ORDER, PROCESSES_LISTED_MAX, VariablesRequest, seconds_of
 from gateway.requests.idempotency import NothingDone

@@ -4,8 +4,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
+from gateway.access import Reader
 from gateway.answers.targets import TargetAnswer, TargetsAnswer
-from gateway.parts import Here, Reader
+from gateway.parts import Here
 from sql.deliveries.targets import list_targets
 
 LISTED_MAX = 10_000

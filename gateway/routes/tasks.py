@@ -7,13 +7,15 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
+from gateway.access import Reader, Writer
 from gateway.answers.processes import (
     TaskAnswer,
     TasksAnswer,
     TaskStateAnswer,
     WholeTaskAnswer,
 )
-from gateway.parts import Here, Reader, Writer, read_model
+from gateway.fields import read_model
+from gateway.parts import Here
 from gateway.reference.openapi import body_of
 from gateway.requests.asked import BUSINESS_KEY_CHARS_MAX, PROCESSES_LISTED_MAX, VariablesRequest
 from gateway.requests.callers import Caller

@@ -7,8 +7,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
+from gateway.access import Admin, acting
 from gateway.answers.tenants import ShownTenantAnswer, TenantAnswer, TenantsAnswer
-from gateway.parts import Admin, Here, acting, read_model
+from gateway.fields import read_model
+from gateway.parts import Here
 from gateway.reference.openapi import body_of
 from gateway.requests.listing import listing
 from gateway.requests.paths import Name

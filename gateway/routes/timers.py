@@ -15,9 +15,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive
 
+from gateway.access import Asking, Reader, Writer
 from gateway.answers.log import RecordAnswer, RecordsAnswer
 from gateway.answers.timers import ChangedAnswer, ExplainedAnswer, TimerAnswer, TimersAnswer
-from gateway.parts import Asking, Here, Reader, Writer, read_model
+from gateway.fields import read_model
+from gateway.parts import Here
 from gateway.reference.openapi import WAIT, body_of
 from gateway.requests.asked import PAID, ReasonRequest, TimersFilter, find_own
 from gateway.requests.bodies import TIMER, read_object

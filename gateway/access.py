@@ -1,0 +1,126 @@
+"""Who asks, whether that may be asked, and the record of what operators do: the dependencies of routes."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Annotated
+
+from fastapi import Depends
+from starlette.requests import Request
+
+from gateway.parts import gateway_of
+from gateway.reference.openapi import FOR_ALL_TENANTS, SCOPE
+from gateway.requests.callers import Caller
+from gateway.requests.problems import NOT_ALLOWED, REFUSED, Problem
+from gateway.requests.recording import RECORDED_SCOPES, act_of, begin_act, drop_act
+from service.audit import DONE
+from sql.audit.acts import record_act
+from sql.session import Session, Tenants
+
+IF_MATCH = "If-Match"
+# By header: the requests that heed it.
+HEEDED = {
+    "Idempotency-Key": "changes of one timer, and of processes",
+    IF_MATCH: "changes of one timer",
+}
+
+
+async def caller_of(request: Request) -> Caller:
+    """Find out who asks.
+
+    errors:  Problem           there is no such key
+             StoreUnavailable  nobody can tell now
+    """
+    caller = await gateway_of(request).callers.caller_of(request.headers)
+    request.state.tenant_id = caller.tenant_id  # so that who counts the answer knows whose it is
+    return caller
+
+
+def scoped(scope: str) -> Callable[..., Caller]:
+    """Make the dependency of a route: who asks, if that may do it; what operators do is recorded."""
+
+    def require(request: Request, caller: Annotated[Caller, Depends(caller_of)]) -> Caller:
+        caller.require(scope)
+        if scope in RECORDED_SCOPES:
+            begin_act(request, caller, tenant_id=caller.tenant_id)
+        return caller
+
+    require.__dict__[SCOPE] = scope
+    return require
+
+
+def operating(scope: str) -> Callable[..., Caller]:
+    """Make the dependency of a route that is about the whole installation, not about one tenant."""
+
+    def require(request: Request, caller: Annotated[Caller, Depends(caller_of)]) -> Caller:
+        caller.require(scope)
+        if not caller.is_operator:
+            shown = f"the key {caller.key}…"
+            raise Problem(NOT_ALLOWED, f"{shown} is a tenant's; use a key that was made with --all-tenants")
+        begin_act(request, caller, tenant_id=None)
+        return caller
+
+    require.__dict__[SCOPE] = scope
+    require.__dict__[FOR_ALL_TENANTS] = True
+    return require
+
+
+@asynccontextmanager
+async def acting(request: Request, tenants: Tenants, *, key_prefix: str = "") -> AsyncIterator[Session]:
+    """Lend a session for what an operator does, in one transaction with the record of it: both are done, or neither is.
+
+    If the block raises, all that it did is undone. The act is recorded as not done, when the request is answered. If
+    the block takes the act away, because it was done before, nothing is recorded.
+
+    errors:  StoreUnavailable  the outcome is unknown
+             StatementRefused  it can't be recorded, so it was not done
+    """
+    async with gateway_of(request).pool.session(tenants, key_prefix=key_prefix) as session, session.transaction():
+        yield session
+        act = act_of(request)
+        if act is None:
+            return
+        await record_act(session, act, DONE)
+    drop_act(request)
+
+
+async def writer_of(request: Request, caller: Annotated[Caller, Depends(scoped("write"))]) -> Caller:
+    """Make sure that the caller may write, and writes no more than it may.
+
+    errors:  Problem           it may not, or has written too much
+             StoreUnavailable  nobody can tell now how much it may
+    """
+    await gateway_of(request).quotas.take_writes(caller.tenant_id)
+    return caller
+
+
+async def bulk_writer_of(request: Request, caller: Annotated[Caller, Depends(writer_of)]) -> Caller:
+    """Make sure that the caller may write; a change of all timers that a filter finds is recorded as an operator's."""
+    begin_act(request, caller, tenant_id=caller.tenant_id)
+    return caller
+
+
+def refusing(*headers: str) -> Callable[[Request], Awaitable[None]]:
+    """Make a dependency that refuses what a route does not heed: whoever sends it relies on it.
+
+    errors:  Problem  a request that changes something has one of these headers
+    """
+
+    async def refuse(request: Request) -> None:  # else each request would go through a thread
+        for header in headers:
+            if request.method != "GET" and header in request.headers:
+                raise Problem(REFUSED, f"{header} goes with {HEEDED[header]}, and is not heeded here; leave it out")
+
+    return refuse
+
+
+unconditional = refusing(*HEEDED)
+keyed = refusing(IF_MATCH)
+
+Asking = Annotated[Caller, Depends(caller_of)]
+Reader = Annotated[Caller, Depends(scoped("read"))]
+Writer = Annotated[Caller, Depends(writer_of)]
+BulkWriter = Annotated[Caller, Depends(bulk_writer_of)]
+Manager = Annotated[Caller, Depends(scoped("operate"))]
+Overseer = Annotated[Caller, Depends(operating("read"))]
+Operator = Annotated[Caller, Depends(operating("operate"))]
+Admin = Annotated[Caller, Depends(operating("admin"))]

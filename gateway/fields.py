@@ -1,0 +1,44 @@
+"""Read a body of a few fields, and say in a sentence what is wrong with one."""
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from starlette.requests import Request
+
+from gateway.parts import gateway_of
+from gateway.requests.bodies import read_object
+from gateway.requests.problems import REFUSED, Problem
+from gateway.requests.recording import note_body
+from timers.refusal import shortened
+
+Model = TypeVar("Model", bound=BaseModel)
+NAME_SHOWN = 100  # characters of a field that the caller has named
+
+
+async def read_model(request: Request, model: type[Model]) -> Model:
+    """Read a body of a few fields; none at all is an empty object.
+
+    errors:  Problem  names the field at fault, its value and the rule
+    """
+    fields = await read_object(request, within_s=gateway_of(request).settings.gateway_body_s, may_be_empty=True)
+    note_body(request, fields)
+    try:
+        return model.model_validate(fields)
+    except ValidationError as error:
+        fields_of = [field.alias or name for name, field in model.model_fields.items()]
+        raise Problem(REFUSED, sentence_of(error.errors(include_url=False)[0], fields_of)) from None
+
+
+def sentence_of(report: Any, fields: Sequence[str] = ()) -> str:
+    """Make a sentence of what pydantic reports about one value; `fields` are those of the whole, if they are known."""
+    name = ".".join(str(part) for part in report["loc"] if part not in ("body", "query", "path", "header"))
+    name = "".join(it if it.isprintable() else "?" for it in name[:NAME_SHOWN])
+    if report["type"] == "missing":
+        return f"{name} is missing; give it"
+    if report["type"] == "extra_forbidden":
+        is_outer = fields and len(report["loc"]) == 1
+        way_out = f"the fields are {', '.join(fields)}" if is_outer else "leave it out"
+        return f"{shortened(name)} is not a field here; {way_out}"
+    rule = report["msg"][:1].lower() + report["msg"][1:]
+    return f"{name} {shortened(report['input'])} is refused: {rule}"
