@@ -8,6 +8,7 @@ import typer
 from cli.bars import OnBars, bars_of
 from cli.changed import print_changed
 from cli.lists import lists, tell_if_full, tell_none
+from cli.options import OfTenant
 from cli.output import DONE, Json, print_json, print_table, tell
 from cli.session import with_session
 from service.bulk_change import BulkBroken
@@ -21,7 +22,6 @@ from timers.refusal import Refusal
 
 Key = Annotated[int | None, typer.Argument(metavar="[TIMER_KEY]", min=1, show_default=False)]
 Target = Annotated[str | None, typer.Option("--target", help="Only of this target, whichever tenant's.")]
-Tenant = Annotated[str | None, typer.Option("--tenant", help="Only this tenant's.")]
 Before = Annotated[str | None, typer.Option("--died-before", metavar="DATE", help="Only those given up before.")]
 Limit = Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=AT_ONCE_MAX, help="At most N.")]
 AtOnce = Annotated[
@@ -42,7 +42,7 @@ dead_letters = typer.Typer(
 @lists(dead_letters)
 def list_(
     target: Target = None,
-    tenant: Tenant = None,
+    tenant: OfTenant = None,
     died_before: Before = None,
     limit: Limit = 100,
     as_json: Json = False,
@@ -70,7 +70,7 @@ def redrive(
     timer_key: Key = None,
     every: Every = False,
     target: Target = None,
-    tenant: Tenant = None,
+    tenant: OfTenant = None,
     died_before: Before = None,
     limit: AtOnce = None,
     per_s: Annotated[
@@ -89,7 +89,7 @@ def discard(
     timer_key: Key = None,
     every: Every = False,
     target: Target = None,
-    tenant: Tenant = None,
+    tenant: OfTenant = None,
     died_before: Before = None,
     limit: AtOnce = None,
     reason: Annotated[str | None, typer.Option("--reason", help="Why, for the records.")] = None,

@@ -9,7 +9,7 @@ import typer
 from cli.changed import print_changed
 from cli.delivery_words import fields_of_delivery
 from cli.lists import lists, tell_more, tell_none
-from cli.options import Reason
+from cli.options import OfTenant, Reason
 from cli.output import DONE, NOT_DONE, Json, cell, print_json, print_records, print_table, tell
 from cli.session import with_session
 from service import deliveries as use_cases
@@ -27,7 +27,6 @@ MaybeKey = Annotated[
     typer.Argument(metavar="[TIMER_KEY]", min=1, max=BIGINT_MAX, help="Of the timer that fired.", show_default=False),
 ]
 Target = Annotated[str | None, typer.Option("--target", help="Only of this target, whichever tenant's.")]
-Tenant = Annotated[str | None, typer.Option("--tenant", help="Only this tenant's.")]
 Failing = Annotated[bool, typer.Option("--failing", help="Only those of which an attempt has failed.")]
 
 deliveries = typer.Typer(
@@ -39,7 +38,7 @@ deliveries = typer.Typer(
 @lists(deliveries)
 def list_(
     target: Target = None,
-    tenant: Tenant = None,
+    tenant: OfTenant = None,
     failing: Failing = False,
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=LISTED_MAX, help="At most N.")] = 100,
     page: Annotated[
@@ -92,7 +91,7 @@ def show(timer_key: Key, as_json: Json = False) -> int:
 def retry(
     timer_key: MaybeKey = None,
     target: Target = None,
-    tenant: Tenant = None,
+    tenant: OfTenant = None,
     failing: Failing = False,
     every: Annotated[
         bool, typer.Option("--all", help="All that wait for an attempt, or with filters all of these.")

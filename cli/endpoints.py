@@ -24,7 +24,7 @@ from cli.endpoint_policy import (
 )
 from cli.file_text import is_file, read_text
 from cli.lists import lists, tell_if_full, tell_none
-from cli.options import DEFAULT_TENANT, Tenant
+from cli.options import DEFAULT_TENANT, OfTenant, Tenant
 from cli.output import DONE, NOT_DONE, Json, out, print_json, print_table, tell
 from cli.session import with_session
 from cluster.settings import load_settings
@@ -49,7 +49,7 @@ endpoints = typer.Typer(
 
 @lists(endpoints)
 def list_(
-    tenant: Annotated[str | None, typer.Option("--tenant", help="Only this tenant's.")] = None,
+    tenant: OfTenant = None,
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="At most N.")] = 100,
     as_json: Json = False,
 ) -> int:

@@ -6,6 +6,7 @@ import typer
 
 from cli.changed import print_changed
 from cli.lists import tell_if_full, tell_none
+from cli.options import LISTED_MAX, OfTenant
 from cli.output import DONE, Json, print_json, print_table
 from cli.process_words import print_sent
 from cli.session import with_session, with_signals
@@ -16,11 +17,8 @@ from sql.processes.instances import resolve_incident
 from sql.session import Session
 from timers.refusal import Refusal
 
-LISTED_MAX = 1_000
-
 Process = Annotated[str | None, typer.Option("--process", help="Only of this process.")]
 Version = Annotated[int | None, typer.Option("--version", min=1, help="Only of this version of the process.")]
-Tenant = Annotated[str | None, typer.Option("--tenant", help="Only of this tenant; if not given, of all.")]
 Saying = Annotated[str | None, typer.Option("--saying", metavar="TEXT", help="Only those whose sentence has this.")]
 
 
@@ -28,7 +26,7 @@ def incidents(
     process_id: Process = None,
     version: Version = None,
     saying: Saying = None,
-    tenant: Tenant = None,
+    tenant: OfTenant = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=LISTED_MAX, help="How many to show.")] = 100,
     as_json: Json = False,
 ) -> int:
@@ -63,7 +61,7 @@ def resolve(
     process_id: Process = None,
     version: Version = None,
     saying: Saying = None,
-    tenant: Tenant = None,
+    tenant: OfTenant = None,
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=AT_ONCE_MAX, help="At most N.")] = (
         AT_ONCE_MAX
     ),

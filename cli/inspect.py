@@ -12,6 +12,7 @@ from cli.delivery_words import fields_of_delivery
 from cli.lists import tell_more
 from cli.options import (
     DEFAULT_TENANT,
+    LISTED_MAX,
     DueBefore,
     DueFrom,
     Key,
@@ -38,7 +39,6 @@ from timers.refusal import Refusal, shortened
 from timers.schedule import first_of, parse_schedule
 
 STATES = ("pending", "paused", "triggered", "canceled", "skipped", "ended")
-LISTED_MAX = 1_000
 FORESEEN_MAX = 1_000
 
 

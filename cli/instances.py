@@ -7,9 +7,9 @@ import typer
 
 from cli.changed import print_changed
 from cli.lists import tell_if_full, tell_none
-from cli.options import DEFAULT_TENANT, WAIT_S_MAX, Tenant
+from cli.options import DEFAULT_TENANT, LISTED_MAX, WAIT_S_MAX, OfTenant, Tenant
 from cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
-from cli.process_options import LISTED_MAX, MaybeTenant, Variables, read_variables
+from cli.process_options import Variables, read_variables
 from cli.process_words import print_fields, print_instance, print_sent
 from cli.session import tell_engines, with_session, with_signals
 from service import processes as service
@@ -77,7 +77,7 @@ def list_(
         str | None, typer.Option("--business-key", metavar="KEY", help="Only those whose start gave it.")
     ] = None,
     state: Annotated[str | None, typer.Option("--state", help=f"One of {', '.join(STATES)}.")] = None,
-    tenant: MaybeTenant = None,
+    tenant: OfTenant = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=LISTED_MAX, help="How many to show.")] = 20,
     before: Annotated[int | None, typer.Option("--before", help="Continue after this instance_key.")] = None,
     as_json: Json = False,
@@ -148,7 +148,7 @@ def cancel(
     process_id: Annotated[
         str | None, typer.Option("--process", help="With --business-key: only of this process.")
     ] = None,
-    tenant: MaybeTenant = None,
+    tenant: OfTenant = None,
     yes: Annotated[
         bool, typer.Option("--yes", help="With --business-key: cancel all of them, if there are several.")
     ] = False,

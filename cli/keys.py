@@ -7,7 +7,7 @@ import typer
 
 from cli.lengths import read_length
 from cli.lists import lists, tell_if_full, tell_none
-from cli.options import DEFAULT_TENANT
+from cli.options import DEFAULT_TENANT, OfTenant
 from cli.output import DONE, Json, out, print_json, print_table, tell
 from cli.session import with_session
 from service import keys as use_cases
@@ -34,7 +34,7 @@ keys = typer.Typer(
 
 @lists(keys)
 def list_(
-    tenant: Annotated[str | None, typer.Option("--tenant", help="Only this tenant's.")] = None,
+    tenant: OfTenant = None,
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="At most N.")] = 100,
     as_json: Json = False,
 ) -> int:

@@ -16,6 +16,7 @@ from timers.zone import zone_of
 
 DEFAULT_TENANT = "default"
 WAIT_S_MAX = 86_400.0  # of any wait: a longer one is a typing error, and infinity would fail later
+LISTED_MAX = 1_000  # of one list
 
 Key = Annotated[
     int | None,
@@ -24,6 +25,7 @@ Key = Annotated[
 Name = Annotated[str | None, typer.Option("--name", help="The timer's name, instead of its key.")]
 Tenant = Annotated[str, typer.Option("--tenant", help="The tenant.")]
 MaybeTenant = Annotated[str | None, typer.Option("--tenant", help="The tenant; if not given, default.")]
+OfTenant = Annotated[str | None, typer.Option("--tenant", help="Only of this tenant; if not given, of all.")]
 Reason = Annotated[str | None, typer.Option("--reason", help="Kept in the record.")]
 
 In = Annotated[str | None, typer.Option("--in", metavar="DURATION", help="After a delay, such as 15m, 2h30m or PT15M.")]

@@ -7,13 +7,10 @@ import typer
 from cli.payload import read_payload
 from timers.refusal import Refusal, shortened
 
-LISTED_MAX = 1_000
-
 Variables = Annotated[
     str | None,
     typer.Option("--variables", metavar="JSON", help="A JSON object, @FILE, or - for standard input."),
 ]
-MaybeTenant = Annotated[str | None, typer.Option("--tenant", help="Only of this tenant; if not given, of all.")]
 
 
 def read_variables(text: str | None, *, option: str = "--variables") -> dict[str, Any]:

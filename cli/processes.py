@@ -10,9 +10,9 @@ import typer
 from cli import incidents, instances
 from cli.lengths import read_length
 from cli.lists import lists, tell_none
-from cli.options import DEFAULT_TENANT, Tenant
+from cli.options import DEFAULT_TENANT, OfTenant, Tenant
 from cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
-from cli.process_options import MaybeTenant, Variables, read_variables
+from cli.process_options import Variables, read_variables
 from cli.process_words import print_reached
 from cli.session import with_session, with_signals
 from service import processes as service
@@ -67,7 +67,7 @@ def deploy(
 
 @lists(processes)
 def list_(
-    tenant: MaybeTenant = None,
+    tenant: OfTenant = None,
     all_versions: Annotated[bool, typer.Option("--all-versions", help="List older versions, too.")] = False,
     as_json: Json = False,
 ) -> int:

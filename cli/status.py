@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from cli.options import OfTenant
 from cli.output import DONE, Json, cell, hex_of, out, print_json, print_table, tell
 from cli.ramp import outage_of, overdue_of
 from cli.session import with_session
@@ -37,7 +38,7 @@ def tail(
     limit: Annotated[
         int | None, typer.Option("--limit", "-n", metavar="N", min=1, help="Stop after N records.")
     ] = None,
-    tenant: Annotated[str | None, typer.Option("--tenant", help="Only this tenant's.")] = None,
+    tenant: OfTenant = None,
     name: Annotated[str | None, typer.Option("--name", help="Only of timers of this name.")] = None,
     target: Annotated[str | None, typer.Option("--target", help="Only of timers with this target.")] = None,
     intent: Annotated[str | None, typer.Option("--intent", help=f"Only {', '.join(INTENTS)}.")] = None,

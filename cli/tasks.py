@@ -5,8 +5,9 @@ from typing import Annotated
 import typer
 
 from cli.lists import lists, tell_if_full, tell_none
+from cli.options import LISTED_MAX, OfTenant
 from cli.output import DONE, NOT_DONE, Json, print_json, tell
-from cli.process_options import LISTED_MAX, MaybeTenant, Variables, read_variables
+from cli.process_options import Variables, read_variables
 from cli.process_words import print_task, print_tasks
 from cli.session import with_session, with_signals
 from service import tasks as service
@@ -39,7 +40,7 @@ def list_(
     business_key: Annotated[
         str | None, typer.Option("--business-key", help="Only of the instances that were started with it.")
     ] = None,
-    tenant: MaybeTenant = None,
+    tenant: OfTenant = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=LISTED_MAX, help="How many to show.")] = 20,
     after: Annotated[int, typer.Option("--after", help="Continue after this task_key.")] = 0,
     as_json: Json = False,
