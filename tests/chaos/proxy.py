@@ -26,7 +26,8 @@ CHUNK_BYTES = 65_536
 HEAD_BYTES = 5  # of a frame: its type and its length, which counts itself
 SSL_REQUEST = 80_877_103
 SYNC, PARSE, BIND, QUERY, READY = b"S", b"P", b"B", b"Q", b"Z"
-WATCHED = ("claim_due", "fire_due")
+WATCHED = ("claim_due", "fire_due", "apply_steps")
+COMMIT = "commit"
 
 
 @dataclass(eq=False)
@@ -51,7 +52,7 @@ class Link:
         elif kind == BIND:
             self.doing = self._prepared.get(body.split(b"\0", 2)[1])
         elif kind == QUERY:
-            self.doing = "commit" if body.upper().startswith(b"COMMIT") else None
+            self.doing = COMMIT if body.upper().startswith(b"COMMIT") else None
 
     def close(self) -> None:
         """Break it off, with a reset for whoever still sends."""
@@ -166,11 +167,13 @@ class Proxy:
 
     def lose_reply(self, select: Select, name: str) -> None:
         """Let the next run of a statement commit, keep its answer, and break the connection off."""
+        _require_watched(name)
         for link in self.links(select):
             link.loses = name
 
     def trap(self, select: Select, name: str, moment: Moment, *, spring: Callable[[Link], None]) -> Trap:
         """Lay a trap; whoever lays it releases it."""
+        _require_watched(name)
         trap = Trap(select, name, moment, asyncio.get_running_loop().create_future(), spring=spring)
         self._traps.append(trap)
         return trap
@@ -257,6 +260,12 @@ class Proxy:
         await link.open.wait()
         to.write(data)
         await to.drain()
+
+
+def _require_watched(name: str) -> None:
+    """Refuse to wait for what would never be seen."""
+    if name not in (*WATCHED, COMMIT):
+        raise ValueError(f"statement {name} is not watched; add it to WATCHED")
 
 
 @cache

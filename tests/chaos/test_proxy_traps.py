@@ -11,6 +11,7 @@ import pytest
 from sql.claims.claim import leased_by
 from sql.session import StoreUnavailable
 from sql.statements import statement
+from tests.chaos.faults.engines import STEP
 from tests.chaos.proxied import BROKEN_OFF, HOLDER, catches, connected, during, holding, in_time, named, round_trips
 from tests.chaos.proxy import Moment, Proxy, Select, Trap
 from tests.support.factories import BOUND_S, HolderClient, add_holder, add_timers, intents, query, value
@@ -187,3 +188,12 @@ async def test_a_proxy_that_closes_breaks_off_even_what_it_holds(proxy: Proxy, d
     with pytest.raises(ConnectionRefusedError):
         async with connected(through):
             pass
+
+
+@pytest.mark.parametrize("name", ["claim_due", "fire_due", STEP, "commit"])
+async def test_what_a_fault_waits_for_is_watched(proxy: Proxy, name: str) -> None:
+    proxy.lift(proxy.trap(named("test"), name, "before", spring=lambda _: None))
+    with pytest.raises(ValueError, match=f"statement {name}s is not watched"):
+        proxy.trap(named("test"), f"{name}s", "before", spring=lambda _: None)
+    with pytest.raises(ValueError, match=f"statement {name}s is not watched"):
+        proxy.lose_reply(named("test"), f"{name}s")
