@@ -6,7 +6,6 @@ firing left. `docs/decisions/0042-jobs.md` says why.
     states   the states of a job, and how a run can end
     spec     a job as its app declares it, checked
     entry    a job as a file describes it
-    config   whether a configuration fits what a function takes
     policy   how a job is run, as it is stored
     ending   what follows a run: another attempt, or the next start
 

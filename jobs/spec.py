@@ -20,7 +20,7 @@ class JobSpec:
     """One job: where its function is, when it runs, and how.
 
     shape:   `every_s` or `schedule`, or neither: then it runs on request alone; `config` is JSON text or None.
-             `config_schema` is the JSON Schema of the configurations that the function takes, as text; None: any
+             `config_outline` says which configurations the function takes, as JSON text; None: any
     """
 
     name: str
@@ -33,7 +33,7 @@ class JobSpec:
     priority: int
     config: str | None
     policy: JobPolicy
-    config_schema: str | None = None
+    config_outline: str | None = None
 
     @classmethod
     def of(cls, described: Mapping[str, Any]) -> Self:

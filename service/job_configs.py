@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable
 
-from sql.jobs.jobs import find_config_schemas
+from shardclock.outline import misfit_of
+from sql.jobs.jobs import find_config_outlines
 from sql.session import Session
 from timers.refusal import InvalidTimer, shortened
 
@@ -12,16 +13,13 @@ async def misfits_of(session: Session, configs: Iterable[tuple[str, str]]) -> li
 
     errors:  StoreUnavailable  no answer in time
     """
-    from jobs.config import misfit_of  # its library takes half as long to import as all of the command line
-
     asked = list(configs)
-    taken = await find_config_schemas(session, {function for function, _ in asked})
-    misfits: list[str | None] = []
-    for function, config in asked:
-        known = taken.get(function)
-        why = None if known is None else misfit_of(config, known.schema, declared=known.declared)
-        misfits.append(None if why is None else f"config does not fit what {shortened(function)} takes: {why}")
-    return misfits
+    outlines = await find_config_outlines(session, {function for function, _ in asked})
+    misfits = [misfit_of(config, outlines[function]) if function in outlines else None for function, config in asked]
+    return [
+        None if why is None else f"config does not fit what {shortened(function)} takes: {why}"
+        for why, (function, _) in zip(misfits, asked, strict=True)
+    ]
 
 
 async def require_fit(session: Session, function: str, config: str) -> None:

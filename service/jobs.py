@@ -72,7 +72,7 @@ async def run_job(session: Session, name: str, *, config: str | None = None) -> 
              InvalidTimer      the configuration is no JSON, too long, or not what the function takes
              StoreUnavailable  the outcome is unknown: calling again may start it twice
     """
-    text = None if config is None else await _fitting(session, name, config)
+    text = None if config is None else await _fitting(session, await find_job(session, name), config)
     return await _unless_refused(session, name, statements.run_job(session, name, config=text))
 
 
@@ -112,7 +112,7 @@ async def configure_job(session: Session, name: str, config: str) -> str | None:
     errors:  InvalidTimer  the configuration is no JSON, too long, or not what the function takes
              UnknownJob, StoreUnavailable  as `find_job`
     """
-    text = await _fitting(session, name, config)
+    text = await _fitting(session, await find_job(session, name), config)
     return await _unless_refused(session, name, statements.configure_job(session, name, text))
 
 
@@ -124,9 +124,9 @@ async def add_job(session: Session, added: AddedJob) -> str:
              InvalidTimer      the configuration is no JSON, too long, or not what the function takes
              StoreUnavailable  the outcome is unknown: look whether it is there
     """
-    given = added
+    model, given = await find_job(session, added.of_job), added
     if added.config is not None:
-        given = replace(added, config=await _fitting(session, added.of_job, added.config))
+        given = replace(added, config=await _fitting(session, model, added.config))
     return await _unless_conflict(added.name, statements.add_job(session, given))
 
 
@@ -233,10 +233,10 @@ def run_of(run_id: str) -> tuple[int, int]:
     return int(key), int(claims)
 
 
-async def _fitting(session: Session, name: str, config: str) -> str:
+async def _fitting(session: Session, job: Job, config: str) -> str:
     """Check a configuration by what the function of a job takes, and return it as JSON text."""
     text = config_of(config)
-    await require_fit(session, (await find_job(session, name)).function, text)
+    await require_fit(session, job.function, text)
     return text
 
 

@@ -226,9 +226,8 @@ grant insert, delete on shardclock.instance_steps to shardclock_shard;
 grant update, delete on shardclock.messages, shardclock.process_starts to shardclock_shard;
 grant delete on shardclock.business_keys to shardclock_shard;
 grant insert, delete on shardclock.task_acts to shardclock_shard;
-grant execute on function shardclock.correlate_waiting to shardclock_shard;
 grant execute on function
-    shardclock.send_signal, shardclock.find_definition, shardclock.lock_message, shardclock.cancel_start
+    shardclock.correlate_waiting, shardclock.send_signal, shardclock.find_definition, shardclock.lock_message, shardclock.cancel_start
 to shardclock_scheduler, shardclock_shard;
 
 -- Operators' verbs leave a record in the audit, which nobody but the owner may change. Who operates may read it.

@@ -14,7 +14,7 @@ from typing import Any
 
 from shardclock.handler import Handler, declared
 from shardclock.jobs import Job, declared_jobs
-from shardclock.payload import schema_of
+from shardclock.outline import outline_of
 from shardclock.reason import one_line
 from shardclock.refusal import InvalidHandler, shown
 
@@ -111,7 +111,7 @@ def describe_jobs(jobs: Iterable[Job]) -> list[dict[str, Any]]:
             "overlap": job.overlap,
             "priority": job.priority,
             "config": job.config,
-            "config_schema": schema_of(job.adapter),
+            "config_outline": outline_of(job.adapter),
             "policy": asdict(job.policy),
         }
         for job in jobs

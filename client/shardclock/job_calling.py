@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from shardclock.captured import captured
 from shardclock.jobs import Job
 from shardclock.outcome import Completed, Discarded, Failed, Outcome, RetryLater, outcome_of
+from shardclock.outline import told
 from shardclock.payload import DECODER
 from shardclock.reason import one_line, reason_of
 from shardclock.result import completed
@@ -74,10 +75,7 @@ class JobCall:
         try:
             config = self._config()
         except ValidationError as error:
-            first = error.errors(include_url=False)[0]  # its input is not told: a configuration may hold a secret
-            place = ".".join(map(str, first["loc"]))
-            field = f"{place}: " if place else ""
-            return Failed(one_line(f"the config does not fit {error.title}: {field}{first['msg']}"), "payload")
+            return Failed(one_line(f"the config does not fit {error.title}: {told(error)}"), "payload")
         except BaseException as error:  # noqa: BLE001 - a model's validators are the user's code, as the function is
             return outcome_of(error)
         order = self._order

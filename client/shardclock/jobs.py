@@ -12,6 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
 
 from shardclock.job_policy import JobPolicy
+from shardclock.outline import told
 from shardclock.payload import adapter_of
 from shardclock.policy import given, length, number, whole
 from shardclock.refusal import InvalidHandler, shown
@@ -250,9 +251,7 @@ def _config(config: object, adapter: TypeAdapter[Any] | None, called: str) -> st
         try:
             adapter.validate_json("null" if tried is None else tried)
         except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            place = ".".join(map(str, first["loc"]))
-            why = f"{error.title}: {f'{place}: ' if place else ''}{first['msg']}"
+            why = f"{error.title}: {told(error)}"
         else:
             return tried
     raise InvalidHandler(f"job {called} has a config that does not fit {why}; give it one by config={{…}}")

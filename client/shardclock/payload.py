@@ -12,7 +12,6 @@ from shardclock.refusal import InvalidHandler, shown
 from shardclock.timer import Timer, with_payload
 
 DECODER = json.JSONDecoder()
-SCHEMA_CHARS_MAX = 65_536
 
 
 def adapter_of(annotation: Any, *, handler: str) -> TypeAdapter[Any] | None:
@@ -30,17 +29,6 @@ def adapter_of(annotation: Any, *, handler: str) -> TypeAdapter[Any] | None:
             f"handler {handler} has payloads of {shown(annotation)}, which can't be read from JSON"
             f" ({one_line(why).rstrip('.')}); take a pydantic model or a dataclass"
         ) from None
-
-
-def schema_of(adapter: TypeAdapter[Any] | None) -> str | None:
-    """Write what JSON a type is read from, as a JSON Schema; None: any, or it can't be said in SCHEMA_CHARS_MAX."""
-    if adapter is None:
-        return None
-    try:
-        text = json.dumps(adapter.json_schema(), allow_nan=False)
-    except Exception:  # noqa: BLE001 - a type may write its own schema, which is the user's code
-        return None
-    return text if len(text) <= SCHEMA_CHARS_MAX else None
 
 
 def read_payload(adapter: TypeAdapter[Any] | None, timer: Timer[str | None]) -> Timer[Any] | Outcome:

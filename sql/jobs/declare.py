@@ -21,7 +21,7 @@ async def declare_jobs(session: Session, specs: Sequence[JobSpec]) -> dict[str, 
     """
     rows = await session.rows(
         "declare_jobs",
-        said=[json.dumps(columns_of(spec) | {"config_schema": _value_of(spec.config_schema)}) for spec in specs],
+        said=[json.dumps(columns_of(spec) | {"config_outline": _value_of(spec.config_outline)}) for spec in specs],
         names=[spec.name for spec in specs],
     )
     return {row["job"]: list(row["changes"]) for row in rows}
@@ -59,7 +59,7 @@ async def prune_runs(session: Session, holder: int, *, keep: int = KEPT_RUNS) ->
 def columns_of(spec: JobSpec) -> dict[str, Any]:
     """Write a job as JSON values, by the names of its columns."""
     said = spec.to_json()
-    del said["reference"], said["config_schema"]
+    del said["reference"], said["config_outline"]
     return said | {"function": spec.reference, "config": _value_of(spec.config)}
 
 

@@ -72,22 +72,14 @@ async def find_jobs(session: Session, name: str | None = None) -> list[Job]:
     return [Job(**dict(row)) for row in await session.rows("find_jobs", name=name)]
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigSchema:
-    """What configurations a job's function takes, and the one that the app declares, if it does; JSON texts."""
-
-    schema: str
-    declared: str | None
-
-
-async def find_config_schemas(session: Session, functions: Collection[str]) -> dict[str, ConfigSchema]:
-    """Read what configurations functions take, by function; those that take any, or that no app has, are missing.
+async def find_config_outlines(session: Session, functions: Collection[str]) -> dict[str, str]:
+    """Read what configurations functions take, as outlines in JSON; those that take any, or no app has, are missing.
 
     errors:  StoreUnavailable  no answer in time
-    source:  sql/jobs/find_config_schemas.sql
+    source:  sql/jobs/find_config_outlines.sql
     """
-    rows = await session.rows("find_config_schemas", functions=list(functions))
-    return {row["function"]: ConfigSchema(row["config_schema"], row["config"]) for row in rows}
+    rows = await session.rows("find_config_outlines", functions=list(functions))
+    return {row["function"]: row["outline"] for row in rows}
 
 
 async def run_job(session: Session, name: str, *, config: str | None = None) -> int:

@@ -15,10 +15,13 @@ $$;
 comment on function shardclock.lock_job_names is
     'Internal: Keeps what an app declares and what clients add from changing at once, until the transaction ends.';
 
--- An app's jobs are declared alone: those that are new or changed are written, those that are missing are withdrawn.
+-- An app's jobs are declared alone: those that are new or changed are written, those that are missing are withdrawn. Who
+-- declares doesn't wait long for a client's open transaction: behind it other clients would wait, too, and the client
+-- itself, if it has locked a job that is declared. It tries again a little later.
 create function shardclock.declare_jobs(said jsonb[], names text[])
 returns table (job text, changes text[])
 language plpgsql
+set lock_timeout = '500ms'
 set search_path = pg_catalog, pg_temp
 as $$
 begin

@@ -34,13 +34,15 @@ begin
         where m.tenant_id = publish_message.tenant_id and m.name = publish_message.name
             and m.correlation = publish_message.correlation and m.expires_at > now()
     ) then
-        perform shardclock.correlate_waiting(array(
-            select w.instance_key
-            from shardclock.subscriptions w
-            where w.kind = 'message' and w.tenant_id = publish_message.tenant_id
-                and w.name = publish_message.name and w.correlation = publish_message.correlation
-                and w.taken_by is null and w.instance_key is not null
-        ));
+        loop
+            exit when shardclock.correlate_waiting(array(
+                select w.instance_key
+                from shardclock.subscriptions w
+                where w.kind = 'message' and w.tenant_id = publish_message.tenant_id
+                    and w.name = publish_message.name and w.correlation = publish_message.correlation
+                    and w.taken_by is null and w.instance_key is not null
+            )) = 0;
+        end loop;
     end if;
     loop
         -- A subscription may go while we wait for its row. Then the next one of its process is found in the next round.

@@ -6,7 +6,7 @@
 --        started_at timestamptz, ended_at timestamptz: null; parent_key bigint, incidents bigint,
 --        business_key text or null: as of find_instances
 -- locks: nothing
--- index: definitions_by_process, or all definitions; for each instances_running, backwards, no more than the page;
+-- index: definitions_by_process, or all definitions; for each version instances_running, backwards, no more than a page;
 --        incidents_pkey and business_keys_pkey, one probe for each
 select
     i.instance_key, i.tenant_id, i.process_id, i.version, 'RUNNING' as state, i.started_at, i.ended_at, i.parent_key,

@@ -119,7 +119,7 @@ def test_what_makes_no_sense_is_refused_before_the_database_is_asked(
 
 def test_what_the_database_refuses_of_a_new_job_names_the_job(refresh: Shell) -> None:
     assert_refused(refresh("jobs", "add", "Eu", "--of-job", "refresh"), "job 'Eu' is refused: name", "1 to 100")
-    assert_refused(refresh("jobs", "add", "eu", "--of-job", "refrsh"), 'of_job "refrsh" is unknown')
+    assert_refused(refresh("jobs", "add", "eu", "--of-job", "refrsh"), "job 'refrsh' is unknown: is refresh meant?")
     assert_refused(refresh("jobs", "add", "refresh", "--of-job", "refresh"), 'job "refresh" is there already')
     too_soon = refresh("jobs", "add", "eu", "--of-job", "refresh", "--every", "0s")
     assert_refused(too_soon, "must be from 0.1 s to 365 days")

@@ -1,37 +1,119 @@
-"""Each group of commands has a `list`, and its name alone lists as that does."""
+"""Prove that a list says what is true when it shows nothing, and when it does not show all."""
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
+from cli.lists import tell_if_full
 from tests.support.cli_asserts import DONE
+from tests.support.factories import query
+from tests.support.job_runs import declare
+from tests.support.jobs import job_spec
 from tests.support.program import Shell
 
-DOWN = "postgresql://127.0.0.1:1/nowhere"
-GROUPS = ["consumers", "dead-letters", "deliveries", "endpoints", "jobs", "keys", "processes", "tasks", "tenants"]
+FILTERED = [
+    ("dead-letters --target typo", "dead letters"),
+    ("deliveries --target typo", "deliveries"),
+    ("endpoints --tenant typo", "endpoints"),
+    ("keys --tenant typo", "keys"),
+    ("processes incidents --process typo", "incidents"),
+    ("processes instances --state incident", "instances"),
+    ("processes list --tenant typo", "processes"),
+    ("tasks list --group typo", "tasks"),
+    ("tasks list --user typo", "tasks"),
+    ("tasks list --unassigned", "tasks"),
+    ("tasks list --after 7", "tasks"),
+]
+WHOLE = [
+    ("dead-letters", "there are no dead letters"),
+    ("endpoints", "there are no endpoints; `shardclock endpoints add"),
+    ("keys", "there are no keys; `shardclock keys add"),
+    ("processes incidents", "there are no incidents"),
+    ("processes instances", "no instance has begun; "),
+    ("processes list", "no process is deployed; "),
+    ("tasks list", "no task is open"),
+]
+
+# Two of each thing that is listed.
+TWO = """
+insert into shardclock.definitions (
+    definition_key, tenant_id, process_id, version, name, resource, digest, model, starts
+)
+select 1, 'default', 'p', 1, 'p', 'p.bpmn', sha256(''), '', '[]';
+insert into shardclock.instances (instance_key, definition_key, version, tenant_id, process_id, state)
+select i, 1, 1, 'default', 'p', '{}' from generate_series(1, 2) i;
+insert into shardclock.incidents (instance_key, token, node_id, sentence)
+select i, 2, 'u', 'no' from generate_series(1, 2) i;
+insert into shardclock.tasks (task_key, instance_key, token, tenant_id, process_id, node_id, name)
+select 10 + i, i, 2, 'default', 'p', 'u', 'u' from generate_series(1, 2) i;
+insert into shardclock.dead_letters (
+    timer_key, due_date, created_at, fired_at, occurrence, claims, failed_attempts, slot, tenant_id, timer_type, target,
+    reason
+)
+select i, now(), now(), now(), 1, 1, 1, 1, 'default', 'USER', 'h', 'no' from generate_series(1, 2) i;
+insert into shardclock.job_runs (timer_key, claims, job, outcome, attempt, scheduled_at, started_at, ended_at)
+select i, 1, 'report', 'SUCCEEDED', 1, now(), now(), now() from generate_series(1, 2) i;
+insert into shardclock.consumers (group_name, partitions) select 'billing', 1;
+insert into shardclock.records_aside (group_name, position, attempts, error, record)
+select 'billing', i, 3, 'no', '{"timer_key": 1, "intent": "TRIGGERED"}' from generate_series(1, 2) i
+"""
+HIGHER = "a higher --limit"
+CUT = [
+    ("audit", HIGHER),
+    ("consumers aside billing", HIGHER),
+    ("dead-letters", HIGHER),
+    ("endpoints", HIGHER),
+    ("jobs history report", HIGHER),
+    ("keys", HIGHER),
+    ("processes incidents", HIGHER),
+    ("processes instances", "--before 2"),
+    ("targets", HIGHER),
+    ("tasks list", "--after 11"),
+    ("tenants list", HIGHER),
+]
 
 
-def options_of(page: str) -> str:
-    """Take the part of a help page that is about options."""
-    return page.partition("Options:\n")[2].partition("\n\n")[0].strip()
+@pytest.fixture
+def full(shell: Shell) -> Shell:
+    """Make at least two of each thing that is listed."""
+
+    async def make() -> None:
+        await declare(shell.dsn, job_spec("report"))
+        for statement in TWO.split(";"):
+            await query(shell.dsn, statement)
+
+    asyncio.run(make())
+    for name in ("one", "two"):
+        assert shell("keys", "add", name, "--scope", "read").code == DONE
+        assert shell("endpoints", "add", name, "--url", "https://example.com/").code == DONE
+        assert shell("tenants", "set", name, "--timers", 5).code == DONE
+    return shell
 
 
-@pytest.mark.parametrize("group", GROUPS)
-def test_a_group_s_name_alone_takes_the_options_of_its_list(capsys: pytest.CaptureFixture[str], group: str) -> None:
-    shell = Shell(DOWN, capsys)
+@pytest.mark.parametrize(("words", "many"), FILTERED)
+def test_a_list_that_its_filters_empty_does_not_say_that_there_is_nothing(shell: Shell, words: str, many: str) -> None:
+    listed = shell(*words.split())
 
-    alone, listed = shell(group, "--help"), shell(group, "list", "--help")
-
-    assert (alone.code, listed.code) == (DONE, DONE)
-    assert "--json" in options_of(listed.out)
-    assert options_of(alone.out) == options_of(listed.out)
+    assert (listed.code, listed.out, listed.err) == (DONE, "", f"there are no such {many}\n")
 
 
-def test_a_name_alone_lists_as_list_does(dsn: str, capsys: pytest.CaptureFixture[str]) -> None:
-    shell = Shell(dsn, capsys)
-    shell("endpoints", "add", "billing", "--url", "https://example.com/hook")
+@pytest.mark.parametrize(("words", "said"), WHOLE)
+def test_a_list_without_filters_says_that_there_is_nothing(shell: Shell, words: str, said: str) -> None:
+    assert shell(*words.split()).err.startswith(said)
 
-    alone, listed = shell("endpoints", "--json"), shell("endpoints", "list", "--json")
 
-    assert [it["name"] for it in listed.json] == ["billing"]
-    assert alone.json == listed.json
+def test_a_list_that_ends_at_its_limit_says_that_there_may_be_more(full: Shell) -> None:
+    for words, way_on in CUT:
+        at_limit, whole = full(*words.split(), "--limit", 1), full(*words.split(), "--limit", 1_000)
+
+        assert at_limit.err == f"there may be more: the same with {way_on}\n", words
+        assert (whole.code, whole.err) == (DONE, ""), words
+        assert full(*words.split(), "--limit", 1, "--json").err == "", words
+
+
+def test_a_list_at_the_highest_limit_names_no_higher_one(capsys: pytest.CaptureFixture[str]) -> None:
+    tell_if_full([1, 2], 2, most=2)
+
+    assert capsys.readouterr().err == "there may be more: at most 2 are listed\n"

@@ -132,7 +132,7 @@ async def test_a_job_is_added_beside_a_declared_one_and_removed(dsn: str, sessio
     assert (job.function, job.schedule, job.priority, job.config) == ("app:refresh", "R/PT1H", 1, '{"city": "Rome"}')
     with pytest.raises(JobConflict, match='job "eu" is there already'):
         await add_job(session, AddedJob("eu", "refresh"))
-    with pytest.raises(JobConflict, match="job 'b' is refused: of_job \"refrsh\" is unknown"):
+    with pytest.raises(UnknownJob, match="job 'refrsh' is unknown: is refresh meant"):
         await add_job(session, AddedJob("b", "refrsh"))
     with pytest.raises(JobConflict, match="declared by the app"):
         await remove_job(session, "refresh")
@@ -142,8 +142,8 @@ async def test_a_job_is_added_beside_a_declared_one_and_removed(dsn: str, sessio
 
 
 async def test_a_config_that_its_function_can_not_take_is_refused_with_its_line(dsn: str, session: Session) -> None:
-    schema = json.dumps({"type": "object", "required": ["city"]})
-    await declare(dsn, job_spec(config='{"city": "Rome"}', config_schema=schema))
+    city = {"type": "typed-dict", "fields": {"city": {"type": "typed-dict-field", "schema": {"type": "str"}}}}
+    await declare(dsn, job_spec(config='{"city": "Rome"}', config_outline=json.dumps(city)))
     file = lines(
         entry("refresh-eu", config={"city": "Bonn"}),
         entry("refresh-us", config={"town": "Boston"}),
@@ -154,7 +154,7 @@ async def test_a_config_that_its_function_can_not_take_is_refused_with_its_line(
     report = await apply_file(session, file)
 
     assert [(it.number, it.why) for it in report.refused] == [
-        (2, "config does not fit what 'app:refresh' takes: city is missing")
+        (2, "config does not fit what 'app:refresh' takes: city: Field required")
     ]
     assert [job.name for job in await list_jobs(session)] == ["refresh"], "nothing was written"
     assert not (await apply_file(session, b"".join(file.splitlines(keepends=True)[::2]))).refused

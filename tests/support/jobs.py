@@ -8,7 +8,7 @@ from jobs.policy import DEFAULTS
 from jobs.spec import JobSpec
 from shardclock import JobPolicy
 
-RULE = ("every_s", "schedule", "zone", "missed", "overlap", "priority", "config", "reference", "config_schema")
+RULE = ("every_s", "schedule", "zone", "missed", "overlap", "priority", "config", "reference", "config_outline")
 
 
 def job_policy(**numbers: Any) -> JobPolicy:

@@ -1,0 +1,37 @@
+"""Each group of commands has a `list`, and its name alone lists as that does."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.cli_asserts import DONE
+from tests.support.program import Shell
+
+DOWN = "postgresql://127.0.0.1:1/nowhere"
+GROUPS = ["consumers", "dead-letters", "deliveries", "endpoints", "jobs", "keys", "processes", "tasks", "tenants"]
+
+
+def options_of(page: str) -> str:
+    """Take the part of a help page that is about options."""
+    return page.partition("Options:\n")[2].partition("\n\n")[0].strip()
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_a_group_s_name_alone_takes_the_options_of_its_list(capsys: pytest.CaptureFixture[str], group: str) -> None:
+    shell = Shell(DOWN, capsys)
+
+    alone, listed = shell(group, "--help"), shell(group, "list", "--help")
+
+    assert (alone.code, listed.code) == (DONE, DONE)
+    assert "--json" in options_of(listed.out)
+    assert options_of(alone.out) == options_of(listed.out)
+
+
+def test_a_name_alone_lists_as_list_does(dsn: str, capsys: pytest.CaptureFixture[str]) -> None:
+    shell = Shell(dsn, capsys)
+    shell("endpoints", "add", "billing", "--url", "https://example.com/hook")
+
+    alone, listed = shell("endpoints", "--json"), shell("endpoints", "list", "--json")
+
+    assert [it["name"] for it in listed.json] == ["billing"]
+    assert alone.json == listed.json

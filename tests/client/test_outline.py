@@ -1,0 +1,255 @@
+"""An outline refuses what its type refuses for its form alone, and nothing that the type reads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from enum import Enum, IntEnum, StrEnum
+from typing import Annotated, Any, Literal, NamedTuple
+from uuid import UUID
+
+import pytest
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Json,
+    RootModel,
+    SecretStr,
+    StringConstraints,
+    Tag,
+    TypeAdapter,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+from typing_extensions import TypedDict
+
+from shardclock.outline import OUTLINE_BYTES_MAX, misfit_of, outline_of
+
+
+class Colour(StrEnum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Level(IntEnum):
+    LOW = 1
+
+
+class Loose(Enum):
+    RED = "red"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Any:
+        return cls.RED if str(value).lower() == "red" else None
+
+
+class Nested(BaseModel):
+    depth: Annotated[int, Field(ge=1, le=9)] = 3
+
+
+class Settings(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    region: Annotated[str, Field(min_length=2, max_length=8, pattern="^[a-z]+$")]
+    nested: Nested = Nested()
+    share: Annotated[float, Field(gt=0, lt=1)] | None = None
+    mode: Literal["fast", "safe"] = "fast"
+    names: Annotated[list[str], Field(max_length=2)] = []
+    is_dry: bool = False
+    since: datetime | None = None
+    token: str = "hunter2"  # a default is not written
+
+
+class Tree(BaseModel):
+    name: str
+    children: list[Tree] = []
+
+
+class Named(BaseModel):
+    model_config = ConfigDict(validate_by_name=True, validate_by_alias=True)
+    days: Annotated[int, Field(alias="maxDays")]
+
+
+class Chosen(BaseModel):
+    days: Annotated[int, Field(validation_alias=AliasChoices("days", "max_days"))]
+
+
+class Stripped(BaseModel):
+    model_config = ConfigDict(str_strip_whitespace=True, coerce_numbers_to_str=True)
+    word: Annotated[str, Field(max_length=3)]
+
+
+class Split(BaseModel):
+    hosts: list[str]
+
+    @field_validator("hosts", mode="before")
+    @classmethod
+    def split(cls, value: Any) -> Any:
+        return value.split(",") if isinstance(value, str) else value
+
+
+class Whole(BaseModel):
+    hosts: list[str]
+
+    @model_validator(mode="before")
+    @classmethod
+    def of_word(cls, value: Any) -> Any:
+        return {"hosts": [value]} if isinstance(value, str) else value
+
+
+class Checked(BaseModel):
+    first: int
+    last: int
+
+    @model_validator(mode="after")
+    def in_order(self) -> Checked:
+        if self.first > self.last:
+            raise ValueError("first is after last")
+        return self
+
+
+class Cat(BaseModel):
+    kind: Literal["cat"]
+    lives: int
+
+
+class Dog(BaseModel):
+    kind: Literal["dog"]
+
+
+@dataclass
+class Plain:
+    city: str
+    days: int = 3
+    tags: list[str] = field(default_factory=list)
+
+
+class Typed(TypedDict, total=False):
+    city: str
+
+
+class Pair(NamedTuple):
+    a: int
+    b: int = 0
+
+
+Called = Annotated[
+    Annotated[Nested, Tag("n")] | Annotated[Plain, Tag("p")],
+    Discriminator(lambda value: "p" if "city" in value else "n"),
+]
+
+
+def misfit(config: Any, of: Any = Settings) -> str | None:
+    outline = outline_of(TypeAdapter(of))
+    return None if outline is None else misfit_of(json.dumps(config), outline)
+
+
+@pytest.mark.parametrize(
+    ("of", "config", "why"),
+    [
+        (Settings, {}, "region: Field required"),
+        (Settings, [], "Input should be an object"),
+        (Settings, None, "Input should be an object"),
+        (Settings, {"region": "eu", "regoin": 1}, "regoin: Extra inputs are not permitted"),
+        (Settings, {"region": 5}, "region: Input should be a valid string"),
+        (Settings, {"region": "e"}, "region: String should have at least 2 characters"),
+        (Settings, {"region": "EU"}, "region: String should match pattern '^[a-z]+$'"),
+        (Settings, {"region": "eu", "nested": {"depth": "deep"}}, "nested.depth: Input should be a valid integer"),
+        (Settings, {"region": "eu", "nested": {"depth": 10}}, "nested.depth: Input should be less than or equal to 9"),
+        (Settings, {"region": "eu", "share": 1}, "share: Input should be less than 1"),
+        (Settings, {"region": "eu", "mode": "slow"}, "mode: Input should be 'fast' or 'safe'"),
+        (Settings, {"region": "eu", "names": ["a", {}]}, "names.1: Input should be a valid string"),
+        (Settings, {"region": "eu", "names": ["a", "b", "c"]}, "names: List should have at most 2 items"),
+        (Settings, {"region": "eu", "is_dry": "perhaps"}, "is_dry: Input should be a valid boolean"),
+        (Settings, {"region": "eu", "since": "soon"}, "since: Input should be a valid datetime"),
+        (Tree, {"name": "a", "children": [{"name": 1}]}, "children.0.name: Input should be a valid string"),
+        (Named, {"days": "x"}, "days: Input should be a valid integer"),
+        (Checked, {"first": 1}, "last: Field required"),
+        (Plain, {"days": 1}, "city: Field required"),
+        (Typed, {"city": 5}, "city: Input should be a valid string"),
+        (dict[str, int], {"a": "x"}, "a: Input should be a valid integer"),
+        (Cat | Dog, {"kind": "cow"}, "Cat.kind: Input should be 'cat'"),
+        (RootModel[list[int]], ["x"], "0: Input should be a valid integer"),
+        (int | None, "x", "Input should be a valid integer"),
+    ],
+)  # fmt: skip
+def test_what_a_type_refuses_for_its_form_is_told_without_its_value(of: Any, config: Any, why: str) -> None:
+    with pytest.raises(ValidationError):
+        TypeAdapter(of).validate_json(json.dumps(config))
+    said = misfit(config, of) or ""
+    assert said.startswith(why)
+    assert not any(value in said for value in ("deep", "slow", "perhaps", "soon"))
+
+
+@pytest.mark.parametrize(
+    ("of", "config"),
+    [
+        (Settings, {"region": "eu", "nested": {"depth": "5"}, "share": "0.5", "is_dry": "yes"}),
+        (Settings, {"region": "eu", "nested": {"depth": 5.0}, "is_dry": 1, "since": 1_800_000_000}),
+        (Settings, {"region": "eu", "names": ["a", "b"], "share": None, "since": "2026-12-01T00:00:00Z"}),
+        (Tree, {"name": "a", "children": [{"name": "b", "children": [{"name": "c"}]}]}),
+        (Named, {"days": 1}), (Named, {"maxDays": 1}),
+        (Chosen, {"max_days": 5}), (Chosen, {"days": 5}),
+        (Stripped, {"word": " abc "}), (Stripped, {"word": 5}),
+        (Split, {"hosts": "a,b"}), (Split, {"hosts": ["a"]}), (Whole, "all"),
+        (Checked, {"first": 1, "last": 2}),
+        (Plain, {"city": "Rome", "other": 1}), (Typed, {}), (Typed, {"city": "Rome", "more": 1}),
+        (Pair, {"a": 1}), (Pair, [1, 2]),
+        (Cat | Dog, {"kind": "dog"}), (Called, {"depth": 2}), (Called, {"city": "Rome"}),
+        (Annotated[Cat | Dog, Discriminator("kind")], {"kind": "cat", "lives": 9}),
+        (set[int], [1, 1]), (frozenset[str], ["a", "a"]), (tuple[int, ...], [1, 2]),
+        (Colour, "red"), (Level, "1"), (Loose, "RED"), (dict[Level, int], {"1": 2}), (dict[int, int], {"1": 2}),
+        (Annotated[str, StringConstraints(strip_whitespace=True, to_upper=True, max_length=3)], " abc "),
+        (bytes, "éé"), (Decimal, "1.50"), (Decimal, 1.5), (UUID, "12345678-1234-5678-1234-567812345678"),
+        (date, "2026-12-01"), (timedelta, "PT5M"), (timedelta, 60), (Json[list[int]], "[1]"), (SecretStr, "s"),
+        (Annotated[int, BeforeValidator(len)], "abc"),
+        (Annotated[float, Field(multiple_of=0.1)], 0.3), (float, "inf"), (Literal[1], 1), (Any, {"a": [None]}),
+        (int | str, "x"), (RootModel[dict[str, list[int]]], {"a": [1]}),
+        (dict[Annotated[str, Field(pattern="^([a-z]+)+$")], int], {"abcdefghijklmnopqrstuvwxyzabcdefghijkl": 1}),
+    ],
+)  # fmt: skip
+def test_what_a_type_reads_passes(of: Any, config: Any) -> None:
+    TypeAdapter(of).validate_json(json.dumps(config))
+    assert misfit(config, of) is None
+
+
+def test_an_outline_is_the_same_in_each_process_and_has_no_defaults() -> None:
+    class Again(BaseModel):
+        name: str
+        at: datetime = Field(default_factory=datetime.now)
+        children: list[Again] = []
+
+    Again.model_rebuild(_types_namespace={"Again": Again})
+    first, second = outline_of(TypeAdapter(Again)), outline_of(TypeAdapter(Again))
+    assert first is not None
+    assert first == second
+    assert str(id(Again)) not in first
+    assert "hunter2" not in (outline_of(TypeAdapter(Settings)) or "")
+
+
+def test_what_has_no_outline_refuses_nothing() -> None:
+    class Held(BaseModel):
+        model_config = ConfigDict(arbitrary_types_allowed=True)
+        handle: Callable[[], None] | None = None
+
+    long: Any = Literal[tuple(f"word-{number:06}" for number in range(OUTLINE_BYTES_MAX // 12))]
+    zero: Any = Literal["\0"]
+    assert outline_of(None) is None
+    assert [outline_of(TypeAdapter(it)) for it in (Any, long, zero, Whole, bytes)] == [None] * 5
+    assert misfit({"handle": 5}, Held) is None
+    for unreadable in (
+        "[]",
+        "no json",
+        '{"type": 5}',
+        '{"type": "of-tomorrow"}',
+        '{"type": "definition-ref", "schema_ref": "x"}',
+    ):
+        assert misfit_of("1", unreadable) is None

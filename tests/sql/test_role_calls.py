@@ -1,0 +1,36 @@
+"""A function runs with its caller's rights: whoever may call it may call all that it calls."""
+
+from __future__ import annotations
+
+from tests.support.factories import query
+
+ROLES = ["shardclock_shard", "shardclock_scheduler", "shardclock_gateway", "shardclock_consumer", "shardclock_reader"]
+# Triggers run as whoever changes the table, and ask nobody for the right to call their function.
+LACKING = r"""
+    with functions as (
+        select
+            p.oid, p.proname::text as name, p.prosecdef,
+            p.prosrc || coalesce(pg_get_function_sqlbody(p.oid), '') as body
+        from pg_proc p
+        where p.pronamespace = 'shardclock'::regnamespace
+    )
+    select r.role, f.name as caller, c.name as called
+    from unnest($1::text[]) as r (role)
+    cross join functions f
+    cross join lateral (
+        select distinct m[1] as name from regexp_matches(f.body, 'shardclock\.(\w+)\(', 'g') as m
+    ) c
+    join functions g on g.name = c.name
+    where not f.prosecdef
+        and has_function_privilege(r.role, f.oid, 'execute')
+        and not has_function_privilege(r.role, g.oid, 'execute')
+    order by 1, 2, 3
+"""
+
+
+async def test_who_may_call_a_function_may_call_what_it_calls(each_dsn: str) -> None:
+    lacking = [
+        f"{row['role']} may {row['caller']}, not {row['called']}" for row in await query(each_dsn, LACKING, ROLES)
+    ]
+
+    assert lacking == []
