@@ -32,7 +32,8 @@ class LookPlanner:
         self._looked_at_s = self._poll_at_s = float("-inf")
         # By the kinds of which there is a place to give: looks without one must not use up the next that could give it.
         self._whole_at_s = {given: float("-inf") for given in product((False, True), repeat=2)}
-        self._whole_after: DuePlace | None = None  # where the next whole look begins; None: at the first start
+        # Where the next whole one of them begins; None: at the first start.
+        self._whole_after: dict[tuple[bool, bool], DuePlace | None] = dict.fromkeys(self._whole_at_s)
 
     def hint(self, now_s: float) -> float | None:
         """Take a hint that a start is due; return when to ask for its look, or None if an earlier hint's is to come."""
@@ -61,12 +62,12 @@ class LookPlanner:
         """Begin a look, for which so many places of either kind are there, and return which due starts it reads."""
         plain, reserving = free
         self._is_asked, self._given = False, (plain > 0, reserving > 0)
-        return Look(PART) if now_s < self._whole_at_s[self._given] else Look(DUE_MAX, self._whole_after)
+        return Look(PART) if now_s < self._whole_at_s[self._given] else Look(DUE_MAX, self._whole_after[self._given])
 
     def learn(self, now_s: float, begun: Begun, *, look: Look, free: int) -> None:
         """Learn what a look has found; `free` places are left for runs that reserve nothing."""
         found = bool(begun.runs or begun.dropped or begun.replaced)
-        self._short, self._is_queued = (begun.short, begun.short_reserving), begun.queued
+        self._heed(begun, is_of_all=look.after is None)
         self._looked_at_s, self._poll_at_s = now_s, now_s + self._poll_s
         has_left_free = begun.saturated and free and not begun.short
         if look.starts < DUE_MAX and has_left_free:
@@ -75,18 +76,27 @@ class LookPlanner:
             return
         self._gate.learn(found=found, now_s=now_s)
         if look.starts == DUE_MAX:
-            self._whole_after = _next_after(look, begun, found=found)
+            self._whole_after[self._given] = _next_after(begun, found=found)
             for given in self._whole_at_s:
                 if all(less <= more for less, more in zip(given, self._given, strict=True)):
                     self._whole_at_s[given] = now_s + WHOLE_S
             if has_left_free and found:
                 self._poll_at_s = now_s
 
+    def _heed(self, begun: Begun, *, is_of_all: bool) -> None:
+        """Take note of what waits for places, and for runs to end; a look behind some starts says nothing of these."""
+        short, is_queued = (begun.short, begun.short_reserving), begun.queued
+        if not is_of_all:
+            short = self._short[0] or short[0], self._short[1] or short[1]
+            is_queued = self._is_queued or is_queued
+        self._short, self._is_queued = short, is_queued
 
-def _next_after(look: Look, begun: Begun, *, found: bool) -> DuePlace | None:
-    """Say where the next whole look begins: behind what can't begin now, lest that hide the rest for ever."""
-    if not begun.saturated or begun.last_at is None or begun.last_key is None:
+
+def _next_after(begun: Begun, *, found: bool) -> DuePlace | None:
+    """Say where the next whole look begins: behind what can't begin now, lest that hide the rest for ever.
+
+    Where something began, the first starts are next: some of them may be able to begin meanwhile.
+    """
+    if found or not begun.saturated or begun.last_at is None or begun.last_key is None:
         return None
-    if found or begun.short or begun.short_reserving:
-        return look.after  # there may be more to begin
     return DuePlace(begun.last_at, begun.last_key)

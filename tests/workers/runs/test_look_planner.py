@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -60,14 +61,13 @@ def test_a_whole_look_that_begins_nothing_is_followed_by_one_behind_what_it_has_
     it = planner(begun(saturated=True))
     assert look(it, WHOLE_S) == (DUE_MAX, DuePlace(NOON, 7))
 
-    # What begins something may find more there; one that has a part to read begins at the first start
-    it.learn(WHOLE_S, begun(1, saturated=True, last_key=9), look=Look(DUE_MAX, DuePlace(NOON, 7)), free=4)
+    # Behind the last start, and after one that has begun something, it goes on with the first
+    it.learn(WHOLE_S, begun(), look=Look(DUE_MAX, DuePlace(NOON, 7)), free=4)
     assert look(it, WHOLE_S) == (PART, None)
-    assert look(it, 2 * WHOLE_S) == (DUE_MAX, DuePlace(NOON, 7))
-
-    # Behind the last start it goes on with the first
-    it.learn(2 * WHOLE_S, begun(), look=Look(DUE_MAX, DuePlace(NOON, 7)), free=4)
-    assert look(it, 3 * WHOLE_S) == (DUE_MAX, None)
+    assert look(it, 2 * WHOLE_S) == (DUE_MAX, None)
+    it.learn(2 * WHOLE_S, begun(saturated=True), look=Look(DUE_MAX), free=4)
+    it.learn(3 * WHOLE_S, begun(1, saturated=True, last_key=9), look=look(it, 3 * WHOLE_S), free=4)
+    assert look(it, 4 * WHOLE_S) == (DUE_MAX, None)
 
 
 def test_what_was_asked_for_is_looked_for_at_once_and_once() -> None:
@@ -169,3 +169,65 @@ def test_hints_lead_to_as_few_looks_as_polls_if_more_wait_than_a_look_reads() ->
             it.learn(now_s, begun(saturated=True), look=it.begin(now_s, free=ALL_FREE), free=4)
 
     assert looks <= 2 * (1 / POLL_S + 6)
+
+
+class World:
+    """Starts that are due, in their order, and a worker whose runs take a second; a planner says when it looks."""
+
+    def __init__(
+        self, starts: int, *, possible: Callable[[int], bool], reserving: frozenset[int] = frozenset()
+    ) -> None:
+        self.waiting = list(range(starts))
+        self.possible, self.reserving = possible, reserving
+        self.ends: list[float] = []
+        self.begun_at: dict[int, float] = {}
+        self.planner = LookPlanner(POLL_S, 4)
+
+    def live(self, from_s: int, until_s: int) -> None:
+        for now_s in (tick / 64 for tick in range(64 * from_s, 64 * until_s)):
+            has_ended = any(end <= now_s for end in self.ends)
+            self.ends = [end for end in self.ends if end > now_s]
+            while not self.planner.wait_s(now_s, free=(4 - len(self.ends), 0), has_ended=has_ended):
+                has_ended = False
+                self._look(now_s)
+
+    def _look(self, now_s: float) -> None:
+        free = 4 - len(self.ends)
+        look = self.planner.begin(now_s, free=(free, 0))
+        behind = -1 if look.after is None else look.after.timer_key
+        read = [start for start in self.waiting if start > behind][: look.starts]
+        able = [start for start in read if self.possible(start)]
+        plain = [start for start in able if start not in self.reserving]
+        for start in plain[:free]:
+            self.waiting.remove(start)
+            self.begun_at[start] = now_s
+            self.ends.append(now_s + 1.0)
+        seen = begun(
+            len(plain[:free]),
+            saturated=len(read) == look.starts,
+            short=len(plain) > free,
+            short_reserving=len(able) > len(plain),
+            last_key=read[-1] if read else None,
+        )
+        self.planner.learn(now_s, seen, look=look, free=4 - len(self.ends))
+
+
+def test_a_start_in_front_of_a_backlog_begins_soon_after_it_can() -> None:
+    can_begin: set[int] = set()
+    it = World(3 * DUE_MAX, possible=lambda start: start >= DUE_MAX or start in can_begin)
+    it.live(0, 5)
+    assert len(it.begun_at) >= 4, "those behind what can't begin do"
+
+    can_begin.add(DUE_MAX // 2)
+    it.live(5, 15)
+
+    assert it.begun_at[DUE_MAX // 2] <= 5 + 5 * WHOLE_S
+    assert len(it.begun_at) >= 30, "and these go on"
+
+
+def test_a_start_that_waits_for_what_it_reserves_hides_none_behind_it() -> None:
+    it = World(DUE_MAX + 1, possible=lambda start: start in (0, DUE_MAX), reserving=frozenset({0}))
+
+    it.live(0, 5)
+
+    assert list(it.begun_at) == [DUE_MAX]
