@@ -25,7 +25,7 @@ from sql.processes.signals import (
     put_off_signals,
     read_due_signals,
 )
-from sql.session import Session, StatementRefused, StoreTooSlow, StoreUnavailable
+from sql.session import Session, StatementRefused, StoreLocked, StoreTooSlow, StoreUnavailable
 
 BATCH_FIRST = 16  # of a new engine: the one before may have died of a large batch
 LOGGED_MAX = 1_000  # reasons of which it is known that they are in the log
@@ -207,10 +207,16 @@ class SignalRunner:
             if others:
                 self._one_by_one.add(first.instance_key)
                 done = True
-            elif isinstance(error, CanceledUnbegun) and await cancel_start(self._session, first.instance_key):
-                done = True  # the signal is spent in the next turn, as any that comes after the end
-            else:
-                alike[put_off_after(error, first.failed_attempts)].append(first)
+                continue
+            try:
+                if isinstance(error, CanceledUnbegun) and await cancel_start(self._session, first.instance_key):
+                    done = True  # the signal is spent in the next turn, as any that comes after the end
+                    continue
+            except (StoreLocked, StoreTooSlow):
+                continue  # somebody's transaction is about that start: it is tried again in the next turn
+            except StatementRefused as refusal:
+                error = refusal  # noqa: PLW2901 - by this the signal is put off
+            alike[put_off_after(error, first.failed_attempts)].append(first)
         for how, signals in alike.items():
             outcome = await put_off_signals(
                 self._session,

@@ -13,6 +13,7 @@ from sql.clients.history import find_timer, records_of
 from sql.clients.verbs import TimerRef
 from sql.deliveries.find import find_delivery
 from sql.jobs import jobs as statements
+from sql.jobs.declare import KEPT_RUNS
 from sql.jobs.history import JobRun, find_runs
 from sql.jobs.jobs import AddedJob, Job
 from sql.session import Session, StatementRefused
@@ -23,6 +24,7 @@ FOLLOW_S = 0.2  # between two looks at a run that is followed
 HISTORY_MAX = 1_000
 NEAREST_MAX = 3
 DROPPED = ("CANCELED", "DISCARDED")
+ENDED = ("DELIVERED", "DEAD")
 CONFLICTS = ("23505", "55000")  # the states with which the functions refuse what the present state does not allow
 
 T = TypeVar("T")
@@ -198,17 +200,22 @@ async def follow_run(
 async def last_run(session: Session, timer_key: int) -> tuple[JobRun | None, bool]:
     """Find the last run of a start, None if it has none yet, and say whether the start is over.
 
-    errors:  UnknownJob        the start was dropped before it ran: its job was removed, or somebody cancelled it
+    errors:  UnknownJob        the start was dropped before it ran: its job was removed, or somebody cancelled it; or
+                               it is over, and its runs are forgotten
              StoreUnavailable  no answer in time
     """
     newest = await _newest_run(session, timer_key)
     if newest is None:
-        await _require_start(session, timer_key)
-        return None, False
+        end = await _end_without_run(session, timer_key)
+        if end is None:
+            return None, False
+        newest = await _newest_run(session, timer_key)  # it may have run between the two questions
+        if newest is None:
+            raise UnknownJob(end)
     if newest.outcome is None or not await _is_over(session, timer_key):
         return newest, False
     # Once more: it may have had another run since, and has none from now on.
-    return await _newest_run(session, timer_key), True
+    return await _newest_run(session, timer_key) or newest, True
 
 
 def config_of(text: str) -> str:
@@ -250,14 +257,20 @@ def _unknown(name: str, known: Sequence[str]) -> str:
     return f"job {shortened(name)} is unknown: there are {', '.join(known[:NEAREST_MAX])}{more}"
 
 
-async def _require_start(session: Session, timer_key: int) -> None:
-    """Refuse to wait for a start that is not there, or was dropped."""
+async def _end_without_run(session: Session, timer_key: int) -> str | None:
+    """Say how a start ended that has no run; None: it may still have one.
+
+    errors:  UnknownJob  there is no such start
+    """
     if await find_timer(session, TimerRef(timer_key)) is None:
         raise UnknownJob(f"there is no start {timer_key} of a job")
     for record in await records_of(session, TimerRef(timer_key)):
         if record.intent in DROPPED:
             why = json.loads(record.detail or "{}").get("reason") or "somebody cancelled it"
-            raise UnknownJob(f"the start was dropped before it ran: {why}")
+            return f"the start was dropped before it ran: {why}"
+        if record.intent in ENDED:
+            return f"the start is over, and its runs are forgotten: of each job {KEPT_RUNS} are kept"
+    return None
 
 
 async def _newest_run(session: Session, timer_key: int) -> JobRun | None:

@@ -16,6 +16,7 @@ declare
     message bigint := nextval('shardclock.timer_key_seq');
     got record;
     reached text[] := '{}';
+    had_newest text[];
     waiting bigint[];
     signal jsonb := jsonb_build_object('kind', 'happened', 'variables', variables) || case
         when time_to_live > interval '0' then jsonb_build_object('message', message)
@@ -28,22 +29,22 @@ begin
             using errcode = 'invalid_parameter_value';
     end if;
     perform shardclock.lock_message(tenant_id, name, correlation);
-    -- Who has come to wait gets what was kept before, also in the moment before an engine looks for it.
-    if exists (
-        select from shardclock.messages m
-        where m.tenant_id = publish_message.tenant_id and m.name = publish_message.name
-            and m.correlation = publish_message.correlation and m.expires_at > now()
-    ) then
-        loop
-            exit when shardclock.correlate_waiting(array(
-                select w.instance_key
-                from shardclock.subscriptions w
-                where w.kind = 'message' and w.tenant_id = publish_message.tenant_id
-                    and w.name = publish_message.name and w.correlation = publish_message.correlation
-                    and w.taken_by is null and w.instance_key is not null
-            )) = 0;
-        end loop;
-    end if;
+    -- Who has come to wait gets what was kept before, also in the moment before an engine looks for it. Messages are given
+    -- in their order: if a process has had the newest, it has had all.
+    select m.correlated into had_newest
+    from shardclock.messages m
+    where m.tenant_id = publish_message.tenant_id and m.name = publish_message.name
+        and m.correlation = publish_message.correlation and m.expires_at > now()
+    order by m.message_key + 0 desc
+    limit 1;
+    while found and shardclock.correlate_waiting(array(
+        select w.instance_key
+        from shardclock.subscriptions w
+        where w.kind = 'message' and w.tenant_id = publish_message.tenant_id
+            and w.name = publish_message.name and w.correlation = publish_message.correlation
+            and w.taken_by is null and w.instance_key is not null and w.process_id <> all (had_newest)
+    )) > 0 loop
+    end loop;
     loop
         -- A subscription may go while we wait for its row. Then the next one of its process is found in the next round.
         waiting := array(
@@ -90,5 +91,69 @@ begin
             publish_message.correlation, reached, publish_message.variables
         );
     end if;
+end
+$$;
+
+-- All that is kept for a wait that goes on is read once for each call, and not once for each message that is given.
+create or replace function shardclock.correlate_waiting(instance_keys bigint[])
+returns integer
+language plpgsql
+set enable_seqscan = off
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    given_max constant integer := 1000; -- by one call, and as many locks: who calls calls again
+    waiting record;
+    found_message shardclock.messages;
+    given integer := 0;
+begin
+    for waiting in
+        select s.*
+        from shardclock.subscriptions s
+        cross join lateral (
+            select
+            from shardclock.messages m
+            where m.tenant_id = s.tenant_id and m.name = s.name and m.correlation = s.correlation
+                and m.expires_at > now() and s.process_id <> all (m.correlated)
+                and octet_length(m.variables::text) <= 1048576
+            limit 1
+        ) m
+        where s.instance_key = any (instance_keys) and s.kind = 'message' and s.taken_by is null
+        order by s.tenant_id, s.name, s.correlation, s.opened_at
+    loop
+        -- Whoever publishes this message now may not commit for long: it is looked for again a little later.
+        continue when not pg_try_advisory_xact_lock(
+            hashtextextended(waiting.tenant_id || ' ' || waiting.name || ' ' || waiting.correlation, 19)
+        );
+        -- A statement of its own, so that it sees what was committed before we had the lock.
+        for found_message in
+            select m.*
+            from shardclock.messages m
+            where m.tenant_id = waiting.tenant_id and m.name = waiting.name and m.correlation = waiting.correlation
+                and m.expires_at > now() and waiting.process_id <> all (m.correlated)
+                -- One that no signal can carry, of before variables had a limit: here it would fail for all.
+                and octet_length(m.variables::text) <= 1048576
+            order by m.message_key + 0
+            limit case when waiting.is_once then 1 else given_max - given end
+        loop
+            update shardclock.subscriptions s
+            set taken_by = case when s.is_once then found_message.message_key end
+            where s.subscription_key = waiting.subscription_key and s.taken_by is null;
+            exit when not found;
+            update shardclock.messages m
+            set correlated = m.correlated || waiting.process_id
+            where m.message_key = found_message.message_key;
+            perform shardclock.send_signal(
+                waiting.instance_key, waiting.tenant_id,
+                jsonb_build_object(
+                    'kind', 'happened', 'variables', found_message.variables, 'message', found_message.message_key
+                ),
+                waiting.token, waiting.node_id
+            );
+            given := given + 1;
+        end loop;
+        exit when given >= given_max;
+    end loop;
+    return given;
 end
 $$;

@@ -1,5 +1,5 @@
 -- Reads the signals of the holder's instances that are due, with what is known of these instances. It claims nothing: an
--- instance's version protects what is written. While a signal is put off that no engine could take, later ones of its
+-- instance's version protects what is written. Signals wait for the start of their instance. While a signal is put off that no engine could take, later ones of its
 -- instance wait for it, but for its first one and, once it has begun, a cancellation.
 --
 -- in:    :holder bigint, :batch integer, :bytes bigint: after so many of signals and states there is no other signal,
@@ -45,6 +45,12 @@ with due as (
             and coalesce(d.process_instance_key, d.timer_key) % 840 % h.part_count = h.part
             and coalesce(d.process_instance_key, d.timer_key) / 840 % :stripes::integer = :stripe::integer
             and coalesce(d.process_instance_key, d.timer_key) <> all (:without::bigint[])
+            -- A start that was redriven at a rate is due later than what was sent to it before: that waits for it.
+            and not exists (
+                select
+                from shardclock.deliveries b
+                where b.timer_key = d.process_instance_key and b.next_attempt_at > d.next_attempt_at
+            )
             and (
                 not exists (
                     select

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import asyncpg
 import structlog
 
 from engine.runner import SignalRunner
@@ -11,7 +15,7 @@ from sql.deliveries.dead_letters import redrive_dead_letters
 from sql.processes.instances import cancel_instance
 from sql.session import Session
 from tests.support.bpmn import model
-from tests.support.factories import add_holder, query
+from tests.support.factories import BOUND_S, add_holder, query
 
 USER = model('<startEvent id="s"/><userTask id="u"/>', connected="s>u")
 TRIES = 10
@@ -39,3 +43,79 @@ async def test_an_instance_that_is_cancelled_before_its_start_is_given_up_never_
             await query(dsn, "select 1 from shardclock.deliveries union all select 1 from shardclock.dead_letters")
             == []
         )
+
+
+async def test_an_instance_that_is_cancelled_while_its_start_is_due_later_never_goes_on(dsn: str) -> None:
+    await add_holder(dsn, 1, 0, 1)
+    async with Session(dsn, application="test") as session, Session(dsn, application="engine") as steps:
+        await processes.deploy(session, USER, resource="p.bpmn")
+        engine = SignalRunner(steps, 1, EngineStats(), batch=500, log=structlog.get_logger())
+        key = await processes.start(session, "p")
+        # As one is that was redriven with many others, so many a second.
+        await query(dsn, "update shardclock.deliveries set next_attempt_at = now() + interval '1 minute'")
+        assert await cancel_instance(session, key) == "SENT"
+
+        for _ in range(TRIES):
+            while await engine.turn():
+                pass
+            await query(dsn, "update shardclock.deliveries set next_attempt_at = now() where timer_key <> $1", key)
+        assert await query(dsn, "select 1 from shardclock.dead_letters") == []
+
+        await query(dsn, "update shardclock.deliveries set next_attempt_at = now() where timer_key = $1", key)
+        while await engine.turn():
+            pass
+        while await engine.turn():
+            pass
+        assert (await processes.find(session, key)).found.state == "CANCELED"
+
+
+@asynccontextmanager
+async def start_given_up(dsn: str, *, timeout_s: float = 10.0) -> AsyncIterator[tuple[Session, SignalRunner, int]]:
+    """Give an engine, and an instance whose start was given up and to which a cancellation was sent nevertheless."""
+    await add_holder(dsn, 1, 0, 1)
+    async with (
+        Session(dsn, application="test") as session,
+        Session(dsn, application="engine", timeout_s=timeout_s) as steps,
+    ):
+        await processes.deploy(session, USER, resource="p.bpmn")
+        engine = SignalRunner(steps, 1, EngineStats(), batch=500, log=structlog.get_logger())
+        key = await processes.start(session, "p", variables={"a": "x" * 1_048_560})
+        for _ in range(TRIES):
+            await engine.turn()
+            await query(dsn, "update shardclock.deliveries set next_attempt_at = now()")
+        assert [row["timer_key"] for row in await query(dsn, "select timer_key from shardclock.dead_letters")] == [key]
+        await query(dsn, """select shardclock.send_signal($1, 'default', '{"kind": "cancel"}')""", key)
+        yield session, engine, key
+
+
+async def test_a_start_that_somebody_has_locked_holds_up_no_other_instance(dsn: str) -> None:
+    async with start_given_up(dsn, timeout_s=1.0) as (session, engine, key):
+        other = await processes.start(session, "p")
+        somebody = await asyncpg.connect(dsn, timeout=BOUND_S)
+        try:
+            await somebody.execute("begin")
+            await somebody.execute("select from shardclock.dead_letters where timer_key = $1 for update", key)
+            for _ in range(3):
+                await engine.turn()
+        finally:
+            await somebody.close(timeout=BOUND_S)
+
+        assert (await processes.find(session, other)).found.state == "RUNNING"
+        (cancellation,) = await query(dsn, "select failed_attempts from shardclock.deliveries")
+        assert cancellation["failed_attempts"] == 0
+        await engine.turn()
+        assert (await processes.find(session, key)).found.state == "CANCELED"
+
+
+async def test_a_start_that_nobody_can_read_holds_up_no_engine(dsn: str) -> None:
+    async with start_given_up(dsn) as (session, engine, key):
+        await query(dsn, """update shardclock.dead_letters set payload = '{"kind": "begin", "definition": "x"}'""")
+        other = await processes.start(session, "p")
+
+        for _ in range(TRIES):
+            await engine.turn()
+            await query(dsn, "update shardclock.deliveries set next_attempt_at = now()")
+
+        assert (await processes.find(session, other)).found.state == "RUNNING"
+        assert len(await query(dsn, "select 1 from shardclock.dead_letters")) == 2, "the cancellation was given up, too"
+        assert await query(dsn, "select 1 from shardclock.instances where instance_key = $1", key) == []

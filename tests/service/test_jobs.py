@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from itertools import count
+from typing import Any
 
 import pytest
 from pydantic import BaseModel, TypeAdapter
@@ -30,9 +32,10 @@ from service.jobs import (
 )
 from service.story import gather
 from shardclock.outline import outline_of
+from sql.clients.history import TimerState, find_timer
 from sql.clients.verbs import TimerRef
 from sql.deliveries.find import DeliveryState, find_delivery
-from sql.jobs.history import JobRun
+from sql.jobs.history import JobRun, find_runs
 from sql.jobs.jobs import AddedJob
 from sql.jobs.runs import SaidOfRun, report_runs
 from sql.session import Session
@@ -131,6 +134,40 @@ async def test_a_start_that_ends_between_two_questions_is_told_by_its_last_run(
 
     assert run is not None
     assert (run.outcome, is_over) == ("SUCCEEDED", True)
+
+
+async def test_a_start_whose_run_is_forgotten_is_not_waited_for_for_ever(
+    dsn: str, session: Session, shard: HolderClient, worker: JobWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await declare(dsn, job_spec())
+    key = await run_job(session, "refresh")
+    await fire(shard)
+    run = await worker.one()
+
+    async def asked_late(session: Session, which: TimerRef) -> TimerState | None:
+        await worker.end(run)
+        return await find_timer(session, which)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("service.jobs.find_timer", asked_late)
+        patch.setattr("service.jobs.find_runs", first_none(find_runs))
+        ended, is_over = await last_run(session, key)
+    assert ended is not None
+    assert (ended.outcome, is_over) == ("SUCCEEDED", True), "it has run between two questions"
+
+    await query(dsn, "delete from shardclock.job_runs")
+    with pytest.raises(UnknownJob, match="the start is over, and its runs are forgotten: of each job 100 are kept"):
+        await last_run(session, key)
+
+
+def first_none(find: Callable[..., Awaitable[list[JobRun]]]) -> Callable[..., Awaitable[list[JobRun]]]:
+    """Find nothing at the first question."""
+    asked = count()
+
+    async def found(session: Session, **which: Any) -> list[JobRun]:
+        return [] if next(asked) == 0 else await find(session, **which)
+
+    return found
 
 
 async def test_a_start_that_no_worker_takes_is_not_waited_for_for_ever(dsn: str, session: Session) -> None:

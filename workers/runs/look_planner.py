@@ -4,13 +4,12 @@ A look costs more the more starts are due, whether they can begin or not. So one
 and while many wait for few places a look reads only the first of them.
 """
 
-from itertools import product
-
 from sql.jobs.runs import DUE_MAX, Begun, DuePlace, Look
 from workers.runs.gate import HintGate
 
 PART = 100  # due starts that most looks read
 WHOLE_S = 1.0  # how often DUE_MAX are read: an urgent start may stand behind many others
+KINDS = [(plain, reserving) for plain in (False, True) for reserving in (False, True)]  # of which there is a place
 SHORT_S = 0.02  # between two looks while starts wait for places, and less than half of these are free
 
 
@@ -31,9 +30,9 @@ class LookPlanner:
         self._given = False, False
         self._looked_at_s = self._poll_at_s = float("-inf")
         # By the kinds of which there is a place to give: looks without one must not use up the next that could give it.
-        self._whole_at_s = {given: float("-inf") for given in product((False, True), repeat=2)}
+        self._whole_at_s = dict.fromkeys(KINDS, float("-inf"))
         # Where the next whole one of them begins; None: at the first start.
-        self._whole_after: dict[tuple[bool, bool], DuePlace | None] = dict.fromkeys(self._whole_at_s)
+        self._whole_after: dict[tuple[bool, bool], DuePlace | None] = dict.fromkeys(KINDS)
 
     def hint(self, now_s: float) -> float | None:
         """Take a hint that a start is due; return when to ask for its look, or None if an earlier hint's is to come."""
