@@ -957,7 +957,7 @@ ALTER TABLE ONLY shardclock.holders
 -- complete_service_task(bigint, integer, jsonb, text)  0036_programs.sql
 -- complete_task(bigint, jsonb, text, text)  0035_whose_tasks.sql
 -- configure_job(text, jsonb)  0012_job_verbs.sql
--- correlate_waiting(bigint[])  0042_signals_that_arrive.sql
+-- correlate_waiting(bigint[])  0044_messages_in_order.sql
 -- declare_job(jsonb)  0012_job_verbs.sql
 -- declare_jobs(jsonb[], text[])  0043_jobs_declared_alone.sql
 -- delay_from_now(text, text, text)  0004_dates.sql

@@ -81,14 +81,15 @@ async def test_only_what_was_put_off_is_read_to_know_whether_a_signal_is_behind_
     add = (
         "insert into shardclock.deliveries (timer_key, process_instance_key, next_attempt_at, due_date, created_at,"
         " occurrence, slot, tenant_id, timer_type, target, failed_attempts, payload)"
-        " select i, i % 1000 + 1, now() - interval '1 s', now(), now(), 1, (i % 1000 + 1) % 840, 'default', 'USER',"
-        " 'process:instance', (i <= 10)::integer, '{\"kind\": \"variables\"}' from generate_series(1, 3000) i"
+        " select 10000 + i, i % 1000 + 1, now() - interval '1 s', now(), now(), 1, (i % 1000 + 1) % 840, 'default',"
+        " 'USER', 'process:instance', (i <= 10)::integer, '{\"kind\": \"variables\"}' from generate_series(1, 3000) i"
     )
     await query(dsn, add)
     await add_holder(dsn, 1, 0, 1)
     taking = await prepare(dsn, "read_due_signals")
     reading = await taking.explain("1", "500", "1000000", "0", "1", "'{}'", touched=True, table="deliveries")
-    assert reading.indexes == {"deliveries_of_processes", "deliveries_put_off"}
-    # It reads the 500 that it takes. At most 20 wait behind the ten that were put off; for each it reads one more.
+    assert reading.indexes == {"deliveries_of_processes", "deliveries_put_off", "deliveries_pkey"}
+    # It reads the 500 that it takes, and looks in vain for their starts. At most 20 wait behind the ten that were put
+    # off; for each it reads one more.
     assert reading.rows <= 600
     await taking.connection.close()
