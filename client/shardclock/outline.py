@@ -5,8 +5,8 @@ may be anything. So it refuses nothing that the type would read; and the type ma
 """
 
 import json
-from collections.abc import Callable, Mapping
-from functools import cache
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -33,6 +33,7 @@ WITHIN = {
     "lax-or-strict": "lax_schema",
     "json-or-python": "json_schema",
 }
+PYTHONS_ENGINE = "python-re"  # of patterns: it may take for ever
 FORGOTTEN = {"metadata", "serialization", "default", "default_factory", "title", "regex_engine"}
 
 
@@ -71,7 +72,7 @@ def told(error: ValidationError) -> str:
     return one_line(f"{place}: {first['msg']}" if place else first["msg"])
 
 
-@cache
+@lru_cache(maxsize=1_000)
 def _validator(outline: str) -> SchemaValidator:
     return SchemaValidator(json.loads(outline))
 
@@ -88,20 +89,25 @@ class _Outline:
             return _plain(schema)
         if kind in WITHIN:
             return self.of(schema[WITHIN[kind]])
-        special: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
-            "union": self._union,
-            "model": self._model,
-            "dataclass": self._dataclass,
-            "typed-dict": lambda it: self._object(it, it["fields"], is_total=it.get("total", True)),
-            "definitions": self._definitions,
-            "definition-ref": lambda it: {"type": kind, "schema_ref": self._name(it["schema_ref"])},
-        }
-        if kind in special:
-            return self._named(schema, special[kind](schema))
         if kind in HOLDING:
             held = {key: self.of(schema[key]) for key in HOLDING[kind] if key in schema}
-            return self._named(schema, {**_plain({k: v for k, v in schema.items() if k not in held}), **held})
-        return self._named(schema, dict(ANYTHING))
+            return self._named(schema, {**_plain({**schema, **dict.fromkeys(held)}), **held})
+        match kind:
+            case "definitions":
+                outline = self._definitions(schema)
+            case "definition-ref":
+                outline = {"type": kind, "schema_ref": self._name(schema["schema_ref"])}
+            case "union":
+                outline = self._union(schema)
+            case "model":
+                outline = self._model(schema)
+            case "dataclass":
+                outline = self._dataclass(schema)
+            case "typed-dict":
+                outline = self._object(schema, schema["fields"], is_total=schema.get("total", True))
+            case _:
+                outline = dict(ANYTHING)
+        return self._named(schema, outline)
 
     def _definitions(self, schema: Mapping[str, Any]) -> dict[str, Any]:
         definitions = [self.of(it) for it in schema["definitions"]]
@@ -114,30 +120,28 @@ class _Outline:
         return {"type": "union", "choices": choices, "mode": schema.get("mode", "smart")}
 
     def _model(self, schema: Mapping[str, Any]) -> dict[str, Any]:
-        inner = schema["schema"]
-        while inner["type"] == "function-after":
-            inner = inner["schema"]
-        if schema.get("custom_init") or (inner["type"] != "model-fields" and not schema.get("root_model")):
+        inner = _unchecked(schema["schema"])
+        if schema.get("custom_init"):
             return dict(ANYTHING)
         if schema.get("root_model"):
             return self.of(inner)
+        if inner["type"] != "model-fields":
+            return dict(ANYTHING)
         return self._object({**schema, **inner, "config": schema.get("config")}, inner["fields"])
 
     def _dataclass(self, schema: Mapping[str, Any]) -> dict[str, Any]:
-        inner = schema["schema"]
-        while inner["type"] == "function-after":
-            inner = inner["schema"]
-        if inner["type"] != "dataclass-args":
+        inner = _unchecked(schema["schema"])
+        if inner["type"] != "dataclass-args" or any(it.get("init") is False for it in inner["fields"]):
             return dict(ANYTHING)
         fields = {it["name"]: it for it in inner["fields"]}
-        if any(it.get("init") is False for it in fields.values()):
-            return dict(ANYTHING)
         return self._object({**schema, **inner, "config": schema.get("config")}, fields)
 
     def _object(
         self, schema: Mapping[str, Any], fields: Mapping[str, Mapping[str, Any]], *, is_total: bool = True
     ) -> dict[str, Any]:
         """Write what has fields as what it is in JSON, an object."""
+        if (schema.get("config") or {}).get("regex_engine") == PYTHONS_ENGINE:
+            return dict(ANYTHING)
         outlined = {
             name: {
                 "type": "typed-dict-field",
@@ -160,11 +164,17 @@ class _Outline:
         return self._names.setdefault(ref, f"r{len(self._names)}")
 
 
+def _unchecked(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Leave out what is checked, or changed, when a value has been read."""
+    while schema["type"] == "function-after":
+        schema = schema["schema"]
+    return schema
+
+
 def _plain(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Keep a schema whose words are all plain JSON; else it may be anything."""
     kept = {key: value for key, value in schema.items() if key not in FORGOTTEN and key != "ref"}
-    is_pattern_of_python = schema.get("regex_engine") == "python-re"
-    if is_pattern_of_python or not all(_is_plain(value) for value in kept.values()):
+    if schema.get("regex_engine") == PYTHONS_ENGINE or not all(_is_plain(value) for value in kept.values()):
         return dict(ANYTHING)
     return kept
 

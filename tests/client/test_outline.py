@@ -87,6 +87,11 @@ class Stripped(BaseModel):
     word: Annotated[str, Field(max_length=3)]
 
 
+class Ahead(BaseModel):
+    model_config = ConfigDict(regex_engine="python-re")
+    word: Annotated[str, Field(pattern=r"^a(?=b)")]
+
+
 class Split(BaseModel):
     hosts: list[str]
 
@@ -199,6 +204,7 @@ def test_what_a_type_refuses_for_its_form_is_told_without_its_value(of: Any, con
         (Named, {"days": 1}), (Named, {"maxDays": 1}),
         (Chosen, {"max_days": 5}), (Chosen, {"days": 5}),
         (Stripped, {"word": " abc "}), (Stripped, {"word": 5}),
+        (Ahead, {"word": "ab"}),
         (Split, {"hosts": "a,b"}), (Split, {"hosts": ["a"]}), (Whole, "all"),
         (Checked, {"first": 1, "last": 2}),
         (Plain, {"city": "Rome", "other": 1}), (Typed, {}), (Typed, {"city": "Rome", "more": 1}),
@@ -243,7 +249,7 @@ def test_what_has_no_outline_refuses_nothing() -> None:
     long: Any = Literal[tuple(f"word-{number:06}" for number in range(OUTLINE_BYTES_MAX // 12))]
     zero: Any = Literal["\0"]
     assert outline_of(None) is None
-    assert [outline_of(TypeAdapter(it)) for it in (Any, long, zero, Whole, bytes)] == [None] * 5
+    assert [outline_of(TypeAdapter(it)) for it in (Any, long, zero, Whole, Ahead, bytes)] == [None] * 6
     assert misfit({"handle": 5}, Held) is None
     for unreadable in (
         "[]",
