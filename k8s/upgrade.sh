@@ -156,7 +156,8 @@ number() {
 # Its network policies last: until its pods are gone, their calls go on, and reach what those allow.
 end_old() {
     on delete raycluster "$old" --ignore-not-found --wait --timeout="${WAIT_S}s"
-    on wait pod --selector="ray.io/cluster=$old" --for=delete --timeout="${WAIT_S}s"
+    on wait pod --selector="ray.io/cluster=$old" --for=delete --timeout="${WAIT_S}s" ||
+        refuse 3 "the new cluster serves, but pods of $old are not gone within $WAIT_S s: \`kubectl -n $namespace get pods\` shows them; of a lost node delete them with --force, and run this again"
     kubectl delete --kustomize "overlays/$overlay/$other" --ignore-not-found --wait --timeout="${WAIT_S}s"
 }
 

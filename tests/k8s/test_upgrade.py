@@ -68,6 +68,22 @@ def test_an_upgrade_that_was_stopped_goes_on_where_it_was(place: Place) -> None:
     assert place.state["policies"] == []
 
 
+def test_pods_that_do_not_go_are_told_and_what_they_may_reach_stays(place: Place) -> None:
+    place.becomes(
+        clusters=["shardclock-blue", "shardclock-green"], leader="shardclock-green", policies=["blue"], pods="stay"
+    )
+
+    done = place.upgrade("prod", "green")
+
+    assert done.returncode == NOT_THERE
+    assert "the new cluster serves, but pods of shardclock-blue are not gone within 20 s" in done.stderr
+    assert place.state["policies"] == ["blue"]
+
+    place.becomes(pods="go")
+    assert place.upgrade("prod", "green").returncode == 0
+    assert place.state["policies"] == []
+
+
 def test_gateways_that_do_not_come_up_end_it_before_ray_is_touched(place: Place) -> None:
     place.becomes(gateway="crashes")
     done = place.upgrade("prod", "green")

@@ -60,6 +60,8 @@ elif words[0] == "apply" and words[-1].rpartition("/")[2] in ("blue", "green"):
 elif " delete raycluster " in line:
     state["clusters"] = [name for name in state["clusters"] if name != words[4]]
     keep()
+elif " wait pod " in line and state["pods"] == "stay":
+    sys.exit("error: timed out waiting for the condition on pods/shardclock-blue-head")
 elif words[0] == "delete":
     state["policies"] = []
     keep()
@@ -111,6 +113,7 @@ class Place:
             "secrets": secrets,
             "clusters": [],
             "policies": [],
+            "pods": "go",
             "gateway": None,
             "image": "shardclock:new",
             "manifests": "spec:\n      image: shardclock:new\n    image: shardclock:new\n  - groupName: shards",
