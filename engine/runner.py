@@ -209,7 +209,9 @@ class SignalRunner:
                 done = True
                 continue
             try:
-                if isinstance(error, CanceledUnbegun) and await cancel_start(self._session, first.instance_key):
+                if isinstance(error, CanceledUnbegun) and await cancel_start(
+                    self._session, first.instance_key, signal_key=first.timer_key
+                ):
                     done = True  # the signal is spent in the next turn, as any that comes after the end
                     continue
             except (StoreLocked, StoreTooSlow):

@@ -935,7 +935,7 @@ ALTER TABLE ONLY shardclock.holders
 -- cancel_instance(bigint, text)  0041_states_in_order.sql
 -- cancel_job(text, text)  0024_cancelled_for_good.sql
 -- cancel_process_instance(bigint, text)  0037_instances_of_clients.sql
--- cancel_start(bigint)  0040_starts_of_tenants.sql
+-- cancel_start(bigint, bigint)  0046_who_cancelled.sql
 -- change_timer(text, bigint, text, text, text)  0037_instances_of_clients.sql
 -- cancel_timer(bigint, text, text, text)  0006_verbs.sql
 -- log_of(shardclock.timers, text, timestamp with time zone, jsonb)  0006_verbs.sql

@@ -92,13 +92,13 @@ async def put_off_signals(
     return {row["timer_key"]: row["given_up"] for row in rows}
 
 
-async def cancel_start(session: Session, instance_key: int) -> bool:
-    """Cancel an instance whose start was given up; say whether it was.
+async def cancel_start(session: Session, instance_key: int, *, signal_key: int) -> bool:
+    """Cancel an instance whose start was given up, for whoever sent the signal; say whether it was.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/processes/cancel_start.sql
     """
-    row = await session.row("cancel_start", instance_key=instance_key)
+    row = await session.row("cancel_start", instance_key=instance_key, signal_key=signal_key)
     return bool(row and row["cancelled"])
 
 

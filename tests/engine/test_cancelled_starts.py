@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -12,7 +13,7 @@ from engine.runner import SignalRunner
 from engine.stats import EngineStats
 from service import processes
 from sql.deliveries.dead_letters import redrive_dead_letters
-from sql.processes.instances import cancel_instance
+from sql.processes.instances import cancel_instance, steps_of
 from sql.session import Session
 from tests.support.bpmn import model
 from tests.support.factories import BOUND_S, add_holder, query
@@ -84,7 +85,8 @@ async def start_given_up(dsn: str, *, timeout_s: float = 10.0) -> AsyncIterator[
             await engine.turn()
             await query(dsn, "update shardclock.deliveries set next_attempt_at = now()")
         assert [row["timer_key"] for row in await query(dsn, "select timer_key from shardclock.dead_letters")] == [key]
-        await query(dsn, """select shardclock.send_signal($1, 'default', '{"kind": "cancel"}')""", key)
+        said = '{"kind": "cancel", "by": "ann", "key_prefix": "k_12"}'
+        await query(dsn, "select shardclock.send_signal($1, 'default', $2::jsonb)", key, said)
         yield session, engine, key
 
 
@@ -119,3 +121,14 @@ async def test_a_start_that_nobody_can_read_holds_up_no_engine(dsn: str) -> None
         assert (await processes.find(session, other)).found.state == "RUNNING"
         assert len(await query(dsn, "select 1 from shardclock.dead_letters")) == 2, "the cancellation was given up, too"
         assert await query(dsn, "select 1 from shardclock.instances where instance_key = $1", key) == []
+
+
+async def test_the_records_say_who_cancelled_it_and_not_which_engine_did_it(dsn: str) -> None:
+    async with start_given_up(dsn) as (session, engine, key):
+        await engine.turn()
+
+        (step,) = await steps_of(session, key)
+        (signal,) = step.signals
+        assert (signal["kind"], signal["by"], signal["key_prefix"]) == ("cancel", "ann", "k_12")
+        (record,) = await query(dsn, "select detail from shardclock.command_log where intent = 'DISCARDED'")
+        assert json.loads(record["detail"])["by"] == "ann"
