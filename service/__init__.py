@@ -19,6 +19,7 @@ they take values, and return values or raise. None needs Ray, so all of them wor
     dead_letter_run  that for all that a filter finds, batch by batch
     jobs         look at jobs and their runs, and change what they do
     job_check    whether a job does its work
+    job_configs  whether a configuration fits what a job's function takes
     job_file     jobs as they are described: all those of a file, or none; or one
     keys         the keys by which the HTTP API knows its callers: make, rotate and revoke one, and say whose one is
     tenants      what tenants may have, and what they have
