@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from gateway.routes.jobs import JobRequest
@@ -129,3 +131,19 @@ async def test_a_job_that_is_there_and_cannot_start_now_is_in_conflict(dsn: str,
     await api.post("/v1/jobs/refresh/disable", {"reason": "strike"})
 
     (await api.post("/v1/jobs/refresh/run")).assert_problem("conflict", 409, "was disabled", "strike", "enable it")
+
+
+async def test_a_configuration_that_the_function_can_not_take_is_refused_and_changes_nothing(
+    dsn: str, api: Api
+) -> None:
+    city = {"type": "typed-dict", "fields": {"city": {"type": "typed-dict-field", "schema": {"type": "str"}}}}
+    await declare(dsn, job_spec("refresh", config_outline=json.dumps(city)))
+    why = ("config does not fit what 'app:refresh' takes", "city: Input should be a valid string")
+
+    (await api.put("/v1/jobs/refresh/config", {"config": {"city": 5}})).assert_problem("refused", 422, *why)
+    (await api.post("/v1/jobs/refresh/run", {"config": {"city": 5}})).assert_problem("refused", 422, *why)
+    made = await api.ask("PUT", "/v1/jobs/refresh-eu", {**REFRESH, "function": "app:refresh", "config": {"city": 5}})
+    made.assert_problem("refused", 422, *why)
+
+    assert [(job["name"], job["config"]) for job in (await api.get("/v1/jobs")).json["jobs"]] == [("refresh", None)]
+    assert (await api.put("/v1/jobs/refresh/config", {"config": {"city": "Rome"}})).json["config"] == {"city": "Rome"}
