@@ -1,4 +1,4 @@
-"""Where a group's list stands, and what lists say on stderr when they are empty, or end before all is shown."""
+"""Make a command the list of its group; say on stderr that a list is empty, or that there is more."""
 
 from collections.abc import Callable, Sequence
 from inspect import Parameter, Signature, signature

@@ -16,9 +16,8 @@ from pydantic import ValidationError
 from shardclock.captured import captured
 from shardclock.jobs import Job
 from shardclock.outcome import Completed, Discarded, Failed, Outcome, RetryLater, outcome_of
-from shardclock.outline import told
 from shardclock.payload import DECODER
-from shardclock.reason import one_line, reason_of
+from shardclock.reason import misfit, one_line, reason_of
 from shardclock.result import completed
 from shardclock.run import Cancelled, Run, Told
 
@@ -75,7 +74,7 @@ class JobCall:
         try:
             config = self._config()
         except ValidationError as error:
-            return Failed(one_line(f"the config does not fit {error.title}: {told(error)}"), "payload")
+            return Failed(one_line(f"the config does not fit {error.title}: {misfit(error)}"), "payload")
         except BaseException as error:  # noqa: BLE001 - a model's validators are the user's code, as the function is
             return outcome_of(error)
         order = self._order

@@ -12,9 +12,9 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
 
 from shardclock.job_policy import JobPolicy
-from shardclock.outline import told
 from shardclock.payload import adapter_of
 from shardclock.policy import given, length, number, whole
+from shardclock.reason import misfit
 from shardclock.refusal import InvalidHandler, shown
 from shardclock.signature import read_job_signature
 
@@ -251,7 +251,7 @@ def _config(config: object, adapter: TypeAdapter[Any] | None, called: str) -> st
         try:
             adapter.validate_json("null" if tried is None else tried)
         except ValidationError as error:
-            why = f"{error.title}: {told(error)}"
+            why = f"{error.title}: {misfit(error)}"
         else:
             return tried
     raise InvalidHandler(f"job {called} has a config that does not fit {why}; give it one by config={{…}}")

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import SchemaValidator
 
-from shardclock.reason import one_line
+from shardclock.reason import misfit
 
 OUTLINE_BYTES_MAX = 65_536
 ANYTHING: dict[str, Any] = {"type": "any"}
@@ -59,17 +59,10 @@ def misfit_of(text: str, outline: str) -> str | None:
     try:
         _validator(outline).validate_json(text)
     except ValidationError as error:
-        return told(error)
+        return misfit(error)
     except Exception:  # noqa: BLE001 - as above
         return None
     return None
-
-
-def told(error: ValidationError) -> str:
-    """Say what is wrong first, and where, without what was given: it may be a secret."""
-    first = error.errors(include_url=False, include_input=False)[0]
-    place = ".".join(map(str, first["loc"]))
-    return one_line(f"{place}: {first['msg']}" if place else first["msg"])
 
 
 @lru_cache(maxsize=1_000)

@@ -7,7 +7,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
 
 from shardclock.outcome import Failed, Outcome, outcome_of
-from shardclock.reason import one_line
+from shardclock.reason import misfit, one_line
 from shardclock.refusal import InvalidHandler, shown
 from shardclock.timer import Timer, with_payload
 
@@ -52,9 +52,6 @@ def read_payload(adapter: TypeAdapter[Any] | None, timer: Timer[str | None]) -> 
 def _misfit(error: ValidationError, text: str | None) -> str:
     if text is None:
         return one_line(f"the timer has no payload, and the handler takes one of {error.title}")
-    first = error.errors(include_url=False)[0]  # its input is not told: a reason goes into logs, a payload must not
-    place = "".join(f"{part}." for part in first["loc"])[:-1]
-    field = f"{place}: " if place else ""
     more = error.error_count() - 1
     others = f" (and {more} more)" if more else ""
-    return one_line(f"the payload does not fit {error.title}: {field}{first['msg']}{others}")
+    return one_line(f"the payload does not fit {error.title}: {misfit(error)}{others}")

@@ -4,6 +4,8 @@ import traceback
 from collections.abc import Iterator
 from types import TracebackType
 
+from pydantic import ValidationError
+
 REASON_CHARS_MAX = 300
 TRACEBACK_CHARS_MAX = 4_000
 LEAVES_MAX = 3  # of an exception group
@@ -22,6 +24,13 @@ def one_line(text: str) -> str:
     line = words if words.isprintable() else "".join(char if char.isprintable() else REPLACEMENT for char in words)
     cut = len(line) > REASON_CHARS_MAX or len(text) > 4 * REASON_CHARS_MAX
     return f"{line[: REASON_CHARS_MAX - 1]}…" if cut else line
+
+
+def misfit(error: ValidationError) -> str:
+    """Write what pydantic refuses first, and where, without what was given: it may be a secret."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    place = ".".join(map(str, first["loc"]))
+    return one_line(f"{place}: {first['msg']}" if place else first["msg"])
 
 
 def reason_of(error: BaseException) -> str:

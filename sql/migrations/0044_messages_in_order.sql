@@ -1,5 +1,5 @@
--- Messages of one name and key are given in the order in which they were published. One that was kept was overtaken by a
--- newer one, if that was published between a token's coming to wait and the engine's look for what is kept.
+-- Messages of one name and key are given in the order in which they were published. Before, a newer one could overtake one
+-- that was kept: if it was published after a token had come to wait, and before an engine had looked for kept messages.
 create or replace function shardclock.publish_message(
     name text,
     correlation text default '',
@@ -29,8 +29,8 @@ begin
             using errcode = 'invalid_parameter_value';
     end if;
     perform shardclock.lock_message(tenant_id, name, correlation);
-    -- Who has come to wait gets what was kept before, also in the moment before an engine looks for it. Messages are given
-    -- in their order: if a process has had the newest, it has had all.
+    -- Tokens that wait get kept messages first: an engine may not have looked for these yet. Messages are given in their
+    -- order: a process that has had the newest has had all.
     select m.correlated into had_newest
     from shardclock.messages m
     where m.tenant_id = publish_message.tenant_id and m.name = publish_message.name
@@ -94,7 +94,7 @@ begin
 end
 $$;
 
--- All that is kept for a wait that goes on is read once for each call, and not once for each message that is given.
+-- A call reads the kept messages of a wait once. Before, it read them again for each message that it gave.
 create or replace function shardclock.correlate_waiting(instance_keys bigint[])
 returns integer
 language plpgsql

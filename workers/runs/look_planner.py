@@ -58,7 +58,7 @@ class LookPlanner:
         return max(0.0, at_s - now_s)
 
     def begin(self, now_s: float, *, free: tuple[int, int]) -> Look:
-        """Begin a look, for which so many places of either kind are there, and return which due starts it reads."""
+        """Begin a look, and return which due starts it reads; so many places of each kind are free."""
         plain, reserving = free
         self._is_asked, self._given = False, (plain > 0, reserving > 0)
         return Look(PART) if now_s < self._whole_at_s[self._given] else Look(DUE_MAX, self._whole_after[self._given])
