@@ -5,7 +5,7 @@ from rich.progress import Progress as Bars
 
 from cli.job_words import length_of, outcome_of, print_runs
 from cli.output import DONE, NOT_DONE, err, print_json, tell
-from service.jobs import follow_run
+from service.job_runs import follow_run
 from sql.jobs.history import JobRun
 from sql.session import Session
 from timers.refusal import shortened
@@ -18,7 +18,7 @@ async def watch(session: Session, name: str, timer_key: int, *, within_s: float 
     """Follow a start of a job, print how it ended, and say whether that was well."""
     with _bars() as bars:
         shown = _OnBars(bars, name) if err.is_terminal else _InLines()
-        ended = await follow_run(session, timer_key, within_s=within_s, told=shown.show)
+        ended = await follow_run(session, name, timer_key, within_s=within_s, told=shown.show)
     if as_json:
         print_json({"timer_key": timer_key, "run": ended})
     elif ended is not None:

@@ -18,17 +18,15 @@ from cli.output import DONE, NOT_DONE, Json, out, print_json, print_table, tell
 from cli.payload import read_payload
 from cli.session import with_session
 from service.job_check import check_job
+from service.job_runs import HISTORY_MAX, history_of, logs_of
 from service.jobs import (
-    HISTORY_MAX,
     NoRun,
     cancel_job,
     configure_job,
     disable_job,
     enable_job,
     find_job,
-    history_of,
     list_jobs,
-    logs_of,
     run_job,
 )
 from sql.session import Session

@@ -17,7 +17,8 @@ they take values, and return values or raise. None needs Ray, so all of them wor
     deliveries   look at deliveries on their way, cancel one, or make next attempts due now
     dead_letters what is done with deliveries that were given up: they are redriven or discarded
     dead_letter_run  that for all that a filter finds, batch by batch
-    jobs         look at jobs and their runs, and change what they do
+    jobs         look at jobs, and change what they do
+    job_runs     the runs of jobs, and how a start ends
     job_check    whether a job does its work
     job_configs  whether a configuration fits what a job's function takes
     job_file     jobs as they are described: all those of a file, or none; or one

@@ -1,6 +1,7 @@
 """What became of the delivery to a timer's target, after the timer has fired."""
 
 from service.deliveries import in_hand_of
+from service.job_runs import TARGET_OF_JOB
 from service.story import Story, by_whom, detail_of, shown
 from service.words import counted
 from sql.log.records import LogRecord
@@ -11,7 +12,6 @@ ENDS_OF_DELIVERY = {
     "DEAD": "given up: a dead letter of",
     "STALE": "too late for",
 }
-JOB = "job:"
 
 
 def delivered(story: Story, fired: LogRecord) -> str:
@@ -28,7 +28,7 @@ def delivered(story: Story, fired: LogRecord) -> str:
         return f"; its delivery to {fired.target} was discarded at {at}{by_whom(detail)}"
     attempt = f", at attempt {detail['attempt']}" if "attempt" in detail else ""
     # A job's start that is given up leaves no dead letter: the next start comes by itself.
-    is_job = last.intent == "DEAD" and fired.target.startswith(JOB)
+    is_job = last.intent == "DEAD" and fired.target.startswith(TARGET_OF_JOB)
     how = "given up:" if is_job else ENDS_OF_DELIVERY[last.intent]
     return f"; {how} {fired.target} at {at}{attempt}{_because(detail)}"
 

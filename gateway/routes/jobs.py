@@ -30,11 +30,10 @@ from gateway.routes.waiting import look_again, look_until, may_wait
 from jobs.entry import read_entry
 from service import jobs as use_cases
 from service.job_file import apply_one
-from service.jobs import HISTORY_MAX, UnknownJob
+from service.job_runs import HISTORY_MAX, history_of, last_run
 from sql.jobs.history import JobRun
 from sql.session import ALL_TENANTS, StoreUnavailable
 from timers.payload import payload_of
-from timers.refusal import shortened
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 
@@ -111,7 +110,7 @@ async def list_runs(
 ) -> Response:
     """List the last runs of a job, the newest first."""
     async with gateway.pool.session(ALL_TENANTS) as session:
-        runs = await use_cases.history_of(session, name, limit=limit)
+        runs = await history_of(session, name, limit=limit)
     return await listing(RunsAnswer, "runs", map(RunAnswer.of, runs))
 
 
@@ -149,12 +148,10 @@ async def run_job(
 async def _ended_run(gateway: Gateway, name: str, timer_key: int) -> JobRun | None:
     """Read the last run of a job's start; None: it is not over.
 
-    errors:  UnknownJob  there is no such start of this job
+    errors:  UnknownJob  as `last_run`
     """
     async with gateway.pool.session(ALL_TENANTS) as session:
-        run, is_over = await use_cases.last_run(session, timer_key)
-    if run is not None and run.job != name:
-        raise UnknownJob(f"start {timer_key} is one of job {shortened(run.job)}, and not of {shortened(name)}")
+        run, is_over = await last_run(session, name, timer_key)
     return run if is_over else None
 
 

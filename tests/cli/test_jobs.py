@@ -20,7 +20,7 @@ from rich.text import Text
 
 from cli import job_watch
 from jobs.states import RunOutcome
-from service.jobs import FOLLOW_S
+from service.job_runs import FOLLOW_S
 from sql.jobs.runs import BegunRun, SaidOfRun, advance_runs, report_runs
 from tests.support.cli_asserts import BAD_INPUT, DONE, DOWN, NOT_DONE, assert_refused
 from tests.support.factories import BOUND_S, HolderClient, add_holder, query, value

@@ -119,7 +119,7 @@ async def test_a_caller_hears_of_the_start_whatever_becomes_of_the_wait(
     async def fail(*_: object) -> None:
         raise StoreUnavailable("no answer")
 
-    monkeypatch.setattr("gateway.routes.jobs.use_cases.last_run", fail)
+    monkeypatch.setattr("gateway.routes.jobs.last_run", fail)
     started = await api.post("/v1/jobs/refresh/run?wait=PT5S")
 
     assert (started.status, started.json["run"]) == (202, None)

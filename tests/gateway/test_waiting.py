@@ -88,5 +88,7 @@ async def test_a_run_is_waited_for_with_its_start_and_later(dsn: str, api: Api) 
 
     run = (await asyncio.wait_for(waits, BOUND_S)).json
     assert (run["job"], run["outcome"]) == ("refresh", "SUCCEEDED")
-    (await api.get(path.replace("refresh", "other"))).assert_problem("not-found", 404, "is one of job 'refresh'")
-    (await api.get("/v1/jobs/refresh/runs/99999")).assert_problem("not-found", 404, "no start 99999")
+    (await api.get(path.replace("refresh", "other"))).assert_problem("not-found", 404, "is no start of job 'other'")
+    (await api.get("/v1/jobs/refresh/runs/99999")).assert_problem(
+        "not-found", 404, "timer 99999 is no start of job 'refresh'"
+    )

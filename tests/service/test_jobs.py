@@ -1,18 +1,16 @@
-"""Clients see jobs as they are, follow a run to its end, and are refused in one sentence."""
+"""Clients see jobs as they are, and are refused in one sentence."""
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
-from itertools import count
-from typing import Any
+from collections.abc import AsyncIterator
 
 import pytest
 from pydantic import BaseModel, TypeAdapter
 
 from jobs.states import RunOutcome
 from service.explain import explain
+from service.job_runs import logs_of
 from service.jobs import (
     JobConflict,
     NoRun,
@@ -23,23 +21,15 @@ from service.jobs import (
     disable_job,
     enable_job,
     find_job,
-    follow_run,
-    history_of,
-    last_run,
     list_jobs,
-    logs_of,
     run_job,
 )
 from service.story import gather
 from shardclock.outline import outline_of
-from sql.clients.history import TimerState, find_timer
 from sql.clients.verbs import TimerRef
-from sql.deliveries.find import DeliveryState, find_delivery
-from sql.jobs.history import JobRun, find_runs
 from sql.jobs.jobs import AddedJob
-from sql.jobs.runs import SaidOfRun, report_runs
 from sql.session import Session
-from tests.support.factories import HolderClient, add_holder, query
+from tests.support.factories import HolderClient, add_holder
 from tests.support.job_runs import JobWorker, declare, fire
 from tests.support.jobs import job_spec
 from tests.support.sql_client import session as opened
@@ -85,109 +75,6 @@ async def test_jobs_are_listed_with_what_they_do_and_did(
     await worker.end(run)
     done = await find_job(session, "refresh")
     assert (done.p50_s is not None, done.p99_s is not None) == (True, True)
-
-
-async def test_a_run_is_followed_through_its_attempts_to_the_end_of_its_start(
-    dsn: str, session: Session, shard: HolderClient, worker: JobWorker
-) -> None:
-    await declare(dsn, job_spec())
-    key = await run_job(session, "refresh", config='{"city": "Rome"}')
-    told: list[JobRun] = []
-    following = asyncio.create_task(follow_run(session, key, told=told.append))
-    await fire(shard)
-    run = await worker.one()
-    assert json.loads(run.config or "") == {"city": "Rome"}
-    await worker.end(run, RunOutcome.FAILED, delay_s=0.0, reason="ValueError: no")
-    again = await worker.one()
-    await report_runs(worker.session, [SaidOfRun(again, 0.5, "half way", "a line")])
-    assert not following.done()
-    await worker.end(again, result="3")
-
-    ended = await asyncio.wait_for(following, 10)
-
-    assert ended is not None
-    assert (ended.run_id, ended.outcome, ended.result, ended.progress) == (again.run_id, "SUCCEEDED", "3", 0.5)
-    assert told[-1] == ended
-    assert [(it.outcome, it.attempt) for it in await history_of(session, "refresh")] == [
-        ("SUCCEEDED", 2), ("FAILED", 1)
-    ]  # fmt: skip
-    first, last = await logs_of(session, "refresh", run_id=run.run_id), await logs_of(session, "refresh")
-    assert first is not None
-    assert last is not None
-    assert (first.reason, last.log) == ("ValueError: no", "a line")
-
-
-async def test_a_start_that_ends_between_two_questions_is_told_by_its_last_run(
-    dsn: str, session: Session, shard: HolderClient, worker: JobWorker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await declare(dsn, job_spec())
-    key = await run_job(session, "refresh")
-    await fire(shard)
-    await worker.end(await worker.one(), RunOutcome.FAILED, delay_s=0.0, reason="ValueError: no")
-
-    async def asked_late(session: Session, timer_key: int) -> DeliveryState | None:
-        await worker.end(await worker.one())
-        return await find_delivery(session, timer_key)
-
-    monkeypatch.setattr("service.jobs.find_delivery", asked_late)
-    run, is_over = await last_run(session, key)
-
-    assert run is not None
-    assert (run.outcome, is_over) == ("SUCCEEDED", True)
-
-
-async def test_a_start_whose_run_is_forgotten_is_not_waited_for_for_ever(
-    dsn: str, session: Session, shard: HolderClient, worker: JobWorker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await declare(dsn, job_spec())
-    key = await run_job(session, "refresh")
-    await fire(shard)
-    run = await worker.one()
-
-    async def asked_late(session: Session, which: TimerRef) -> TimerState | None:
-        await worker.end(run)
-        return await find_timer(session, which)
-
-    with monkeypatch.context() as patch:
-        patch.setattr("service.jobs.find_timer", asked_late)
-        patch.setattr("service.jobs.find_runs", first_none(find_runs))
-        ended, is_over = await last_run(session, key)
-    assert ended is not None
-    assert (ended.outcome, is_over) == ("SUCCEEDED", True), "it has run between two questions"
-
-    await query(dsn, "delete from shardclock.job_runs")
-    with pytest.raises(UnknownJob, match="the start is over, and its runs are forgotten: of each job 100 are kept"):
-        await last_run(session, key)
-
-
-def first_none(find: Callable[..., Awaitable[list[JobRun]]]) -> Callable[..., Awaitable[list[JobRun]]]:
-    """Find nothing at the first question."""
-    asked = count()
-
-    async def found(session: Session, **which: Any) -> list[JobRun]:
-        return [] if next(asked) == 0 else await find(session, **which)
-
-    return found
-
-
-async def test_a_start_that_no_worker_takes_is_not_waited_for_for_ever(dsn: str, session: Session) -> None:
-    await declare(dsn, job_spec())
-    key = await run_job(session, "refresh")
-
-    assert await follow_run(session, key, within_s=0.05) is None
-
-
-async def test_nobody_waits_for_a_start_that_was_dropped(
-    dsn: str, session: Session, shard: HolderClient, worker: JobWorker
-) -> None:
-    await declare(dsn, job_spec())
-    key = await run_job(session, "refresh")
-    await query(dsn, "delete from shardclock.jobs")
-    await fire(shard)
-    assert (await worker.begin()).dropped == 1
-
-    with pytest.raises(UnknownJob, match="the start was dropped before it ran: there is no such job"):
-        await asyncio.wait_for(follow_run(session, key), 10)
 
 
 async def test_the_verbs_change_a_job_and_say_what_it_does_now(dsn: str, session: Session) -> None:

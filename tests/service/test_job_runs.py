@@ -1,0 +1,166 @@
+"""A start of a job is followed through its runs to its end, and nobody waits for one that has none."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from itertools import count
+from typing import Any
+
+import pytest
+
+from jobs.states import RunOutcome
+from service.job_runs import follow_run, history_of, last_run, logs_of
+from service.jobs import UnknownJob, run_job
+from sql.clients.history import TimerState, find_timer
+from sql.clients.verbs import TimerRef, cancel_timers
+from sql.deliveries.find import DeliveryState, find_delivery
+from sql.jobs.history import JobRun, find_runs
+from sql.jobs.runs import SaidOfRun, report_runs
+from sql.session import Session
+from tests.support.factories import HolderClient, add_holder, add_timers, query
+from tests.support.job_runs import JobWorker, declare, fire
+from tests.support.jobs import job_spec
+from tests.support.sql_client import session as opened
+
+
+@pytest.fixture
+async def session(dsn: str) -> AsyncIterator[Session]:
+    """Give a client's session: a scheduler may do all that a client does with jobs."""
+    async with opened(dsn) as client:
+        yield client
+
+
+@pytest.fixture
+async def shard(dsn: str) -> AsyncIterator[HolderClient]:
+    """Give a holder that keeps all slots."""
+    await add_holder(dsn, 1)
+    async with HolderClient(dsn, holder=1) as hand:
+        yield hand
+
+
+@pytest.fixture
+async def worker(dsn: str) -> AsyncIterator[JobWorker]:
+    """Give a worker that keeps all slots."""
+    async with JobWorker(dsn, 11) as hand:
+        yield hand
+
+
+async def test_a_run_is_followed_through_its_attempts_to_the_end_of_its_start(
+    dsn: str, session: Session, shard: HolderClient, worker: JobWorker
+) -> None:
+    await declare(dsn, job_spec())
+    key = await run_job(session, "refresh", config='{"city": "Rome"}')
+    told: list[JobRun] = []
+    following = asyncio.create_task(follow_run(session, "refresh", key, told=told.append))
+    await fire(shard)
+    run = await worker.one()
+    assert json.loads(run.config or "") == {"city": "Rome"}
+    await worker.end(run, RunOutcome.FAILED, delay_s=0.0, reason="ValueError: no")
+    again = await worker.one()
+    await report_runs(worker.session, [SaidOfRun(again, 0.5, "half way", "a line")])
+    assert not following.done()
+    await worker.end(again, result="3")
+
+    ended = await asyncio.wait_for(following, 10)
+
+    assert ended is not None
+    assert (ended.run_id, ended.outcome, ended.result, ended.progress) == (again.run_id, "SUCCEEDED", "3", 0.5)
+    assert told[-1] == ended
+    assert [(it.outcome, it.attempt) for it in await history_of(session, "refresh")] == [
+        ("SUCCEEDED", 2), ("FAILED", 1)
+    ]  # fmt: skip
+    first, last = await logs_of(session, "refresh", run_id=run.run_id), await logs_of(session, "refresh")
+    assert first is not None
+    assert last is not None
+    assert (first.reason, last.log) == ("ValueError: no", "a line")
+
+
+async def test_a_start_that_ends_between_two_questions_is_told_by_its_last_run(
+    dsn: str, session: Session, shard: HolderClient, worker: JobWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await declare(dsn, job_spec())
+    key = await run_job(session, "refresh")
+    await fire(shard)
+    await worker.end(await worker.one(), RunOutcome.FAILED, delay_s=0.0, reason="ValueError: no")
+
+    async def asked_late(session: Session, timer_key: int) -> DeliveryState | None:
+        await worker.end(await worker.one())
+        return await find_delivery(session, timer_key)
+
+    monkeypatch.setattr("service.job_runs.find_delivery", asked_late)
+    run, is_over = await last_run(session, "refresh", key)
+
+    assert run is not None
+    assert (run.outcome, is_over) == ("SUCCEEDED", True)
+
+
+async def test_a_start_whose_run_is_forgotten_is_not_waited_for_for_ever(
+    dsn: str, session: Session, shard: HolderClient, worker: JobWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await declare(dsn, job_spec())
+    key = await run_job(session, "refresh")
+    await fire(shard)
+    run = await worker.one()
+
+    async def asked_late(session: Session, which: TimerRef) -> TimerState | None:
+        await worker.end(run)
+        return await find_timer(session, which)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("service.job_runs.find_timer", asked_late)
+        patch.setattr("service.job_runs.find_runs", first_none(find_runs))
+        ended, is_over = await last_run(session, "refresh", key)
+    assert ended is not None
+    assert (ended.outcome, is_over) == ("SUCCEEDED", True), "it has run between two questions"
+
+    await query(dsn, "delete from shardclock.job_runs")
+    with pytest.raises(UnknownJob, match="the start is over, and its runs are forgotten: of each job 100 are kept"):
+        await last_run(session, "refresh", key)
+
+
+def first_none(find: Callable[..., Awaitable[list[JobRun]]]) -> Callable[..., Awaitable[list[JobRun]]]:
+    """Find nothing at the first question."""
+    asked = count()
+
+    async def found(session: Session, **which: Any) -> list[JobRun]:
+        return [] if next(asked) == 0 else await find(session, **which)
+
+    return found
+
+
+async def test_a_start_that_no_worker_takes_is_not_waited_for_for_ever(dsn: str, session: Session) -> None:
+    await declare(dsn, job_spec())
+    key = await run_job(session, "refresh")
+
+    assert await follow_run(session, "refresh", key, within_s=0.05) is None
+
+
+async def test_nobody_waits_for_a_start_that_was_dropped(
+    dsn: str, session: Session, shard: HolderClient, worker: JobWorker
+) -> None:
+    await declare(dsn, job_spec())
+    key = await run_job(session, "refresh")
+    await query(dsn, "delete from shardclock.jobs")
+    await fire(shard)
+    assert (await worker.begin()).dropped == 1
+
+    with pytest.raises(UnknownJob, match="the start was dropped before it ran: there is no such job"):
+        await asyncio.wait_for(follow_run(session, "refresh", key), 10)
+
+
+async def test_a_timer_that_is_no_start_of_the_job_is_none_whatever_became_of_it(
+    dsn: str, session: Session, shard: HolderClient, worker: JobWorker
+) -> None:
+    await declare(dsn, job_spec(), job_spec("other"))
+    theirs, dropped = await run_job(session, "other"), await run_job(session, "other")
+    [plain] = await add_timers(dsn, 1)
+    [cancelled] = await add_timers(dsn, 1, "now() + interval '1 hour'")
+    await cancel_timers(session, [cancelled, dropped], reason="the customer paid")
+    await fire(shard)
+    await worker.end(await worker.one())
+
+    for key in (theirs, dropped, plain, cancelled, 99_999):
+        with pytest.raises(UnknownJob, match=f"^timer {key} is no start of job 'refresh'$"):
+            await last_run(session, "refresh", key)
