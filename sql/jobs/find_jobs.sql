@@ -2,10 +2,10 @@
 --
 -- in:    :name text or null: all
 -- out:   name text, function text, state text, every_s double precision, schedule text, zone text, missed text,
---        overlap text, priority integer, config text, policy text, next_start timestamptz or null, next_key bigint or
---        null (the timer of the next start), paused_start timestamptz or null (when it would have started, were its next
---        start not paused), paused_at timestamptz, paused_why text, paused_by text (what the log still has of the pause),
---        waiting bigint (starts that are due and wait), retry_at timestamptz or null,
+--        overlap text, priority integer, config text, policy text, next_start timestamptz or null (it is
+--        paused, or its rule is not planned yet), next_key bigint or null (the timer of the next start), paused_start
+--        timestamptz or null (when it would have started, were its next start not paused), paused_at timestamptz,
+--        paused_why text, paused_by text (what the log still has of the pause), waiting bigint (starts that are due and wait), retry_at timestamptz or null,
 --        run_id text or null, run_attempt integer, run_started_at timestamptz, cancel_why text, progress double precision,
 --        message text, holder bigint, last_start timestamptz, last_finish timestamptz, last_success timestamptz,
 --        last_outcome text, last_reason text, runs bigint, successes bigint, failures bigint, crashes bigint,
@@ -18,7 +18,7 @@
 select
     j.name, j.function, j.state, j.every_s, j.schedule, j.zone, j.missed, j.overlap, j.priority::integer as priority,
     j.config::text as config, j.policy::text as policy,
-    case when t.paused_due_date is null then t.due_date end as next_start,
+    case when t.paused_due_date is null and not t.is_unplanned then t.due_date end as next_start,
     t.timer_key as next_key,
     t.paused_due_date as paused_start, l.recorded_at as paused_at, l.why as paused_why, l.who as paused_by,
     d.waiting, d.retry_at,
@@ -32,7 +32,10 @@ select
     j.disabled_at, j.disabled_why, j.disabled_by, j.withdrawn_at
 from shardclock.jobs j
 left join lateral (
-    select t.timer_key, t.due_date, t.paused_due_date
+    select
+        t.timer_key, t.due_date, t.paused_due_date,
+        -- The first due date of a rule that no shard has planned yet is not real.
+        t.schedule is not null and t.anchor_occurrence is null as is_unplanned
     from shardclock.timers t
     where t.tenant_id = 'default' and t.name = 'job:' || j.name
     limit 1

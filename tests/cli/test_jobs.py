@@ -97,6 +97,7 @@ def test_the_list_says_what_each_job_does_and_when_it_starts_next(refresh: Shell
     (heads, nightly, row, report) = listed.splitlines()
     assert heads.split("  ")[0] == "job"
     assert "0 3 * * * Europe/Berlin" in nightly
+    assert "is being planned" in nightly
     assert "SCHEDULED" in row
     assert "every 15 min" in row
     assert "(another attempt)" in row

@@ -31,6 +31,7 @@ async def test_a_job_is_made_changed_and_removed(dsn: str, api: Api) -> None:
     assert (changed["schedule"], changed["zone"], changed["every_s"], changed["config"]) == (
         "0 3 * * *", "Europe/Berlin", None, {"region": "eu"},
     )  # fmt: skip
+    assert changed["next_start"] is None, "no shard has planned it yet"
 
     assert (await api.ask("DELETE", "/v1/jobs/refresh-eu")).status == 204
     (await api.ask("DELETE", "/v1/jobs/refresh-eu")).assert_problem("not-found", 404, "refresh-eu")
@@ -65,8 +66,9 @@ async def test_where_nothing_runs_a_cancel_is_refused_and_recorded_as_not_done(d
 
 
 async def test_a_job_whose_next_start_is_paused_is_recognized(dsn: str, api: Api) -> None:
-    await declare(dsn, job_spec(schedule="0 3 * * *"))
+    await declare(dsn, job_spec(every_s=900.0))
     start = (await api.get("/v1/jobs/refresh")).json["next_start"]
+    assert start is not None
     await api.post("/v1/timers/by-name/job:refresh/pause", {"reason": "the source moves"})
 
     paused = (await api.get("/v1/jobs/refresh")).json
