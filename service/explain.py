@@ -158,12 +158,22 @@ def _decided(story: Story, moment: datetime) -> Explanation | None:
         return Explanation(
             "SKIPPED",
             f"{counted(record.count, 'occurrence')} from number {record.occurrence} on, missed and skipped"
-            f" under {policy} at {shown(record.recorded_at)}{_without_shards(story)}",
+            f" under {policy} at {shown(record.recorded_at)}{_without_shards(story)}{_next_after(story, record)}",
             record,
         )
     why = f"{number}due at {shown(record.due_date)}, fired {_length(late)} later, by {_holder(story, record)}"
     delay = _reason_for_delay(story, record) if late > PUNCTUAL else ""
-    return Explanation("FIRED", f"{why}{delay}{delivered(story, record)}", record)
+    return Explanation("FIRED", f"{why}{delay}{delivered(story, record)}{_next_after(story, record)}", record)
+
+
+def _next_after(story: Story, decided: LogRecord) -> str:
+    """Name the date that is still to come, if this occurrence is the last one that was decided."""
+    timer, later = story.timer, [it for it in story.records if it.position > decided.position]
+    if timer is None or timer.state != "PENDING" or story.is_unplanned or timer.due_date <= story.now:
+        return ""
+    if any(it.intent in ("TRIGGERED", "SKIPPED") for it in later):
+        return ""
+    return f"; the next date is {shown(timer.due_date)}"
 
 
 def _not_due(story: Story, moment: datetime) -> str:

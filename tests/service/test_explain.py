@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from service.explain import Explanation, explain
-from service.story import gather
+from service.story import gather, shown
 from sql.claims.fire import pause_faulty
 from sql.clients.pending import Drawn, draw_keys, schedule_timers
 from sql.clients.verbs import NewRule, TimerRef, cancel_timer, pause_timer, reschedule_timer, resume_timer
@@ -219,6 +219,23 @@ async def test_a_schedule_s_occurrence_is_told_by_its_number(dsn: str, shard: Ho
     answer = await why(shard, TimerRef(name="n"))
 
     assert answer.why.startswith("occurrence 1, due at ")
+    (second,) = await query(dsn, "select due_date from shardclock.timers")
+    assert answer.why.endswith(f"; the next date is {shown(second['due_date'])}")
+
+
+async def test_a_question_about_an_older_occurrence_is_not_answered_with_the_next_date(
+    dsn: str, shard: HolderClient
+) -> None:
+    await add_schedule(dsn, "R/PT1H", name="'n'", created_at="now() - interval '2 hours'")
+    await shard.fire((await shard.take()).claimed)
+    (second,) = await query(dsn, "select due_date from shardclock.timers")
+    shard.now = second["due_date"] + MINUTE
+    await shard.fire((await shard.take()).claimed)
+
+    first = await why(shard, TimerRef(name="n"))
+
+    assert first.why.startswith("occurrence 1, due at ")
+    assert "the next date" not in first.why
 
 
 async def test_a_moment_in_the_future_is_told_by_what_is_planned(dsn: str, shard: HolderClient) -> None:
