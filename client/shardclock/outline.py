@@ -5,7 +5,8 @@ may be anything. So it refuses nothing that the type would read; and the type ma
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from enum import Enum
 from functools import lru_cache
 from typing import Any
 
@@ -75,6 +76,16 @@ class _Outline:
 
     def __init__(self) -> None:
         self._names: dict[str, str] = {}
+        self._shapes: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+            **dict.fromkeys(HOLDING, self._holding),
+            "definitions": self._definitions,
+            "definition-ref": self._reference,
+            "enum": _enum,
+            "union": self._union,
+            "model": self._model,
+            "dataclass": self._dataclass,
+            "typed-dict": self._typed_dict,
+        }
 
     def of(self, schema: Mapping[str, Any]) -> dict[str, Any]:
         kind = schema["type"]
@@ -82,29 +93,19 @@ class _Outline:
             return _plain(schema)
         if kind in WITHIN:
             return self.of(schema[WITHIN[kind]])
-        if kind in HOLDING:
-            held = {key: self.of(schema[key]) for key in HOLDING[kind] if key in schema}
-            return self._named(schema, {**_plain({**schema, **dict.fromkeys(held)}), **held})
-        match kind:
-            case "definitions":
-                outline = self._definitions(schema)
-            case "definition-ref":
-                outline = {"type": kind, "schema_ref": self._name(schema["schema_ref"])}
-            case "union":
-                outline = self._union(schema)
-            case "model":
-                outline = self._model(schema)
-            case "dataclass":
-                outline = self._dataclass(schema)
-            case "typed-dict":
-                outline = self._object(schema, schema["fields"], is_total=schema.get("total", True))
-            case _:
-                outline = dict(ANYTHING)
-        return self._named(schema, outline)
+        shape = self._shapes.get(kind)
+        return self._named(schema, dict(ANYTHING) if shape is None else shape(schema))
+
+    def _holding(self, schema: Mapping[str, Any]) -> dict[str, Any]:
+        held = {key: self.of(schema[key]) for key in HOLDING[schema["type"]] if key in schema}
+        return {**_plain({**schema, **dict.fromkeys(held)}), **held}
 
     def _definitions(self, schema: Mapping[str, Any]) -> dict[str, Any]:
         definitions = [self.of(it) for it in schema["definitions"]]
         return {"type": "definitions", "schema": self.of(schema["schema"]), "definitions": definitions}
+
+    def _reference(self, schema: Mapping[str, Any]) -> dict[str, Any]:
+        return {"type": "definition-ref", "schema_ref": self._name(schema["schema_ref"])}
 
     def _union(self, schema: Mapping[str, Any]) -> dict[str, Any]:
         choices = [self.of(it[0] if isinstance(it, tuple) else it) for it in schema["choices"]]
@@ -128,6 +129,9 @@ class _Outline:
             return dict(ANYTHING)
         fields = {it["name"]: it for it in inner["fields"]}
         return self._object({**schema, **inner, "config": schema.get("config")}, fields)
+
+    def _typed_dict(self, schema: Mapping[str, Any]) -> dict[str, Any]:
+        return self._object(schema, schema["fields"], is_total=schema.get("total", True))
 
     def _object(
         self, schema: Mapping[str, Any], fields: Mapping[str, Mapping[str, Any]], *, is_total: bool = True
@@ -162,6 +166,15 @@ def _unchecked(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     while schema["type"] == "function-after":
         schema = schema["schema"]
     return schema
+
+
+def _enum(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Name the values of an enum, if they are texts and nothing else is read as one of them."""
+    values = [member.value for member in schema["members"]]
+    reader = next(kind for kind in schema["cls"].__mro__ if "_missing_" in vars(kind))
+    if reader is not Enum or schema.get("missing") or not all(type(value) is str for value in values):
+        return dict(ANYTHING)
+    return {"type": "literal", "expected": values}
 
 
 def _plain(schema: Mapping[str, Any]) -> dict[str, Any]:

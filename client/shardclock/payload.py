@@ -52,6 +52,4 @@ def read_payload(adapter: TypeAdapter[Any] | None, timer: Timer[str | None]) -> 
 def _misfit(error: ValidationError, text: str | None) -> str:
     if text is None:
         return one_line(f"the timer has no payload, and the handler takes one of {error.title}")
-    more = error.error_count() - 1
-    others = f" (and {more} more)" if more else ""
-    return one_line(f"the payload does not fit {error.title}: {misfit(error)}{others}")
+    return one_line(f"the payload does not fit {error.title}: {misfit(error)}")

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 REASON_CHARS_MAX = 300
 TRACEBACK_CHARS_MAX = 4_000
+MISFITS_MAX = 3
 LEAVES_MAX = 3  # of an exception group
 FRAMES_MAX = 20  # the innermost ones; a recursion has a thousand
 GROUPS_SEEN_MAX = 100
@@ -27,10 +28,14 @@ def one_line(text: str) -> str:
 
 
 def misfit(error: ValidationError) -> str:
-    """Write what pydantic refuses first, and where, without what was given: it may be a secret."""
-    first = error.errors(include_url=False, include_input=False)[0]
-    place = ".".join(map(str, first["loc"]))
-    return one_line(f"{place}: {first['msg']}" if place else first["msg"])
+    """Write what pydantic refuses, and where, without what was given: it may be a secret.
+
+    shape:   the first three, and how many more there are
+    """
+    refused = error.errors(include_url=False, include_input=False)
+    told = "; ".join(_placed(".".join(map(str, it["loc"])), it["msg"]) for it in refused[:MISFITS_MAX])
+    more = len(refused) - MISFITS_MAX
+    return one_line(f"{told} (and {more:,} more)" if more > 0 else told)
 
 
 def reason_of(error: BaseException) -> str:
@@ -54,6 +59,10 @@ def traceback_of(error: BaseException) -> str:
     except Exception:  # noqa: BLE001 - an exception is the user's code, too
         return ""
     return text.encode(errors="replace").decode().replace("\0", REPLACEMENT)[-TRACEBACK_CHARS_MAX:]
+
+
+def _placed(place: str, why: str) -> str:
+    return f"{place}: {why}" if place else why
 
 
 def _named(error: BaseException) -> str:

@@ -25,7 +25,8 @@ class JobAnswer(Answer):
     config: Any = Field(examples=[{"since": "2027-01-01"}])
     policy: Any = Field(examples=[{"max_runtime_s": 300}])
     next_start: datetime | None = Field(
-        examples=["2027-01-01T09:00:00Z"], description="null: there is none, it is paused, or its rule is not planned yet"
+        examples=["2027-01-01T09:00:00Z"],
+        description="null: there is none, it is paused, or its rule is not planned yet",
     )
     paused_start: datetime | None = Field(description="when it would have started; null: its next start is not paused")
     paused_at: datetime | None

@@ -32,5 +32,5 @@ async def test_a_run_is_waited_for(dsn: str, gateway: Api, client: AsyncClient) 
     run = await asyncio.wait_for(waits, BOUND_S)
     assert run is not None
     assert (run.job, run.outcome, run.run_id.partition(".")[0]) == ("refresh", "SUCCEEDED", str(start))
-    with pytest.raises(NotFound, match="no start 99999"):
+    with pytest.raises(NotFound, match="timer 99999 is no start of job 'refresh'"):
         await client.wait_for_run("refresh", 99999, within="PT0.1S")

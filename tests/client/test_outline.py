@@ -184,6 +184,8 @@ def misfit(config: Any, of: Any = Settings) -> str | None:
         (Cat | Dog, {"kind": "cow"}, "Cat.kind: Input should be 'cat'"),
         (RootModel[list[int]], ["x"], "0: Input should be a valid integer"),
         (int | None, "x", "Input should be a valid integer"),
+        (Colour, "green", "Input should be 'red' or 'blue'"), (Colour, 5, "Input should be 'red' or 'blue'"),
+        (Settings, {"regoin": "eu"}, "region: Field required; regoin: Extra inputs are not permitted"),
     ],
 )  # fmt: skip
 def test_what_a_type_refuses_for_its_form_is_told_without_its_value(of: Any, config: Any, why: str) -> None:
@@ -212,7 +214,8 @@ def test_what_a_type_refuses_for_its_form_is_told_without_its_value(of: Any, con
         (Cat | Dog, {"kind": "dog"}), (Called, {"depth": 2}), (Called, {"city": "Rome"}),
         (Annotated[Cat | Dog, Discriminator("kind")], {"kind": "cat", "lives": 9}),
         (set[int], [1, 1]), (frozenset[str], ["a", "a"]), (tuple[int, ...], [1, 2]),
-        (Colour, "red"), (Level, "1"), (Loose, "RED"), (dict[Level, int], {"1": 2}), (dict[int, int], {"1": 2}),
+        (Colour, "red"), (dict[Colour, int], {"blue": 1}), (Colour | int, 5),
+        (Level, "1"), (Loose, "RED"), (dict[Level, int], {"1": 2}), (dict[int, int], {"1": 2}),
         (Annotated[str, StringConstraints(strip_whitespace=True, to_upper=True, max_length=3)], " abc "),
         (bytes, "éé"), (Decimal, "1.50"), (Decimal, 1.5), (UUID, "12345678-1234-5678-1234-567812345678"),
         (date, "2026-12-01"), (timedelta, "PT5M"), (timedelta, 60), (Json[list[int]], "[1]"), (SecretStr, "s"),

@@ -130,14 +130,14 @@ def test_a_payload_that_does_not_fit_fails_by_its_field(declare: Declare, payloa
     assert called == []
 
 
-def test_of_several_misfits_the_first_is_named_and_the_others_counted(declare: Declare) -> None:
+def test_of_several_misfits_three_are_named_and_the_others_counted(declare: Declare) -> None:
     def expire(timer: Timer[list[Order]]) -> None: ...
 
-    outcome = call(declare(expire), [{"order": 1}, {"order": "secret"}, {}, {}])
+    outcome = call(declare(expire), [{"order": 1}, {"order": "secret"}, {}, {}, {}, {}])
 
     assert isinstance(outcome, Failed)
     assert outcome.reason.startswith("the payload does not fit list[Order]: 1.order: Input should be")
-    assert outcome.reason.endswith(" (and 2 more)")
+    assert outcome.reason.endswith("; 2.order: Field required; 3.order: Field required (and 2 more)")
     assert "secret" not in outcome.reason
 
 
