@@ -4,8 +4,9 @@ from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bars
 
 from cli.job_words import length_of, outcome_of, print_runs
-from cli.output import DONE, NOT_DONE, err, print_json, tell
+from cli.output import DONE, NOT_DONE, cell, err, print_json, tell
 from service.job_runs import follow_run
+from sql.deliveries.find import find_delivery
 from sql.jobs.history import JobRun
 from sql.session import Session
 from timers.refusal import shortened
@@ -24,11 +25,17 @@ async def watch(session: Session, name: str, timer_key: int, *, within_s: float 
     elif ended is not None:
         print_runs("", [ended])
     if ended is None:
-        tell(
-            f"shardclock: the run of job {shortened(name)} has not ended within {length_of(within_s or 0)}; it goes on"
-        )
+        goes_on = await _how_it_goes_on(session, timer_key)
+        tell(f"shardclock: job {shortened(name)} is not done within {length_of(within_s or 0)}; {goes_on}")
         return NOT_DONE
     return DONE if ended.outcome in GOOD else NOT_DONE
+
+
+async def _how_it_goes_on(session: Session, timer_key: int) -> str:
+    start = await find_delivery(session, timer_key)
+    if start is None or not start.failed_attempts or start.next_attempt_at is None:
+        return "it goes on"
+    return f"attempt {start.failed_attempts + 1} is due at {cell(start.next_attempt_at)}"
 
 
 class _OnBars:

@@ -1,5 +1,6 @@
 """How jobs and their runs are worded and laid out for people."""
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 
@@ -119,7 +120,9 @@ def _row_of_run(run: JobRun) -> tuple[object, ...]:
 
 def _fields(it: Job | JobRun) -> Iterator[tuple[str, object]]:
     for name, value in asdict(it).items():
-        if value is not None and name not in LONG:
+        if name == "policy":
+            yield from ((field, told) for field, told in json.loads(str(value)).items() if told is not None)
+        elif value is not None and name not in LONG:
             yield name, hex_of(value) if name == "holder" else value
 
 

@@ -11,6 +11,8 @@ DURATION = re.compile(
     r"(?:(?P<seconds>[0-9]{1,9})(?:[.,](?P<fraction>[0-9]{1,6}))?S)?)?"
 )
 ON_THE_CALENDAR = re.compile(r"P(?=[0-9]+[YM])(?:[0-9]+Y)?(?:[0-9]+M)?(?:[0-9]+W)?(?:[0-9]+D)?(?:T[0-9HMS.,]+)?")
+# As people type it, and the command line takes it.
+SHORT = re.compile(r"(?=.)((?:[0-9]{1,9}d)?)((?:[0-9]{1,9}h)?(?:[0-9]{1,9}m)?(?:[0-9]{1,9}s)?)")
 UNIT_S = {"weeks": 604_800, "days": 86_400, "hours": 3_600, "minutes": 60, "seconds": 1}
 
 
@@ -37,4 +39,7 @@ def seconds_of(length: str | timedelta) -> float:
             f"{shown(length)} has years or months, whose length depends on the date; write weeks, days, hours, minutes"
             " and seconds instead, such as P30D"
         )
+    if SHORT.fullmatch(length):
+        days, time = SHORT.sub(r"\1,\2", length).upper().split(",")
+        raise ValueError(f"{shown(length)} is not an ISO 8601 duration; write P{days}{'T' if time else ''}{time}")
     raise ValueError(f"{shown(length)} is not an ISO 8601 duration; write one such as PT30S, P1DT12H or PT0.5S")

@@ -41,11 +41,19 @@ SINCE = {"config": {"since": "2027-01-01"}}
 
 
 class ConfigRequest(BaseModel):
-    """What a job's runs are told."""
+    """What one run of a job is told."""
 
     model_config = ConfigDict(extra="forbid")
 
     config: object = Field(None, examples=[SINCE["config"]], description="a JSON value")
+
+
+class ConfigureRequest(BaseModel):
+    """What a job's runs are told from now on."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    config: object = Field(examples=[SINCE["config"]], description="a JSON value")
 
 
 class JobRequest(BaseModel):
@@ -178,10 +186,10 @@ async def enable_job(request: Request, name: Name, _: Operator) -> JobStateAnswe
         return JobStateAnswer(state=await use_cases.enable_job(session, name))
 
 
-@router.put("/{name}/config", openapi_extra=body_of(ConfigRequest, example=SINCE))
+@router.put("/{name}/config", openapi_extra=body_of(ConfigureRequest, example=SINCE))
 async def configure_job(name: Name, request: Request, _: Operator) -> JobAnswer:
     """Give a job another configuration, which its next run has."""
-    asked = await read_model(request, ConfigRequest)
+    asked = await read_model(request, ConfigureRequest)
     async with acting(request, ALL_TENANTS) as session:
         await use_cases.configure_job(session, name, payload_of(asked.config))
         return JobAnswer.of(await use_cases.find_job(session, name))

@@ -27,6 +27,7 @@ from tests.support.factories import BOUND_S, HolderClient, add_holder, query, va
 from tests.support.job_runs import JobWorker, declare, fire, job_of, runs_of
 from tests.support.jobs import job_spec
 from tests.support.program import Shell
+from tests.support.sql_client import session
 
 HOLDERS = itertools.count(1_000)
 EVERY: dict[str, Any] = {"every_s": 900.0}
@@ -137,6 +138,7 @@ def test_one_is_shown_with_its_last_runs_and_what_went_wrong(refresh: Shell) -> 
     said = refresh("jobs", "show", "refresh", "--json").json
 
     assert "app:refresh" in shown.out
+    assert ["max_retries", "3"] in [line.split() for line in shown.out.splitlines()]
     assert "last runs" in shown.out
     assert shown.out.count("no host") == 2, "as the job's last reason, and as the run's"
     assert (said["job"]["consecutive_failures"], said["job"]["last_reason"]) == (1, "no host")
@@ -199,8 +201,22 @@ def test_a_run_that_takes_longer_than_is_waited_for_goes_on(refresh: Shell) -> N
     done = refresh("jobs", "run", "report", "--wait", "--within", "0.5")
 
     assert (done.code, done.out) == (NOT_DONE, "")
-    assert "the run of job 'report' has not ended within 500 ms; it goes on" in done.err
+    assert "job 'report' is not done within 500 ms; it goes on" in done.err
     assert asyncio.run(value(refresh.dsn, "select count(*) from shardclock.timers where target = 'job:report'")) == 1
+
+
+def test_whose_run_failed_within_that_time_hears_of_the_next_attempt(
+    refresh: Shell, capsys: pytest.CaptureFixture[str]
+) -> None:
+    key = refresh("jobs", "run", "report", "--json").json["timer_key"]
+    asyncio.run(play(refresh.dsn, "report", RunOutcome.FAILED, delay_s=3_600.0))
+
+    async def wait() -> int:
+        async with session(refresh.dsn) as client:
+            return await job_watch.watch(client, "report", key, within_s=0.1, as_json=False)
+
+    assert asyncio.run(wait()) == NOT_DONE
+    assert "job 'report' is not done within 100 ms; attempt 2 is due at 20" in capsys.readouterr().err
 
 
 def test_a_terminal_gets_a_bar(refresh: Shell) -> None:

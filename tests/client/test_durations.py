@@ -29,7 +29,25 @@ def test_a_duration_has_a_length_in_seconds(length: str | timedelta, seconds: fl
 @pytest.mark.parametrize(
     "text",
     [
-        *("", "P", "PT", "P1DT", "PT1S\n", " PT1S", "1S", "PT1", "P1H", "-PT1S", "PT-1S", "+PT1S", "pt1s", "30", "30s"),
+        *(
+            "",
+            "P",
+            "PT",
+            "P1DT",
+            "PT1S\n",
+            " PT1S",
+            "1S",
+            "PT1",
+            "P1H",
+            "-PT1S",
+            "PT-1S",
+            "+PT1S",
+            "pt1s",
+            "30",
+            "30x",
+            "1s2m",
+            "m",
+        ),
         *("PT.5S", "PT1.S", "PT0.5M", "P0.5D", "PT1.0000001S", "PT1M1H", "P1D1W", "P٣D", "PT1S\0", "P\ud800"),
         *("PT" + "1" * 10 + "S", "P" + "1" * 10_000 + "D"),
     ],
@@ -40,6 +58,15 @@ def test_what_is_not_a_duration_is_refused_by_its_value(text: str) -> None:
         seconds_of(text)
     assert str(refused.value).isprintable()
     assert str(refused.value).startswith(("'", '"'))
+
+
+@pytest.mark.parametrize(
+    ("text", "iso"), [("15m", "PT15M"), ("2h30m", "PT2H30M"), ("90s", "PT90S"), ("3d", "P3D"), ("1d12h", "P1DT12H")]
+)
+def test_a_short_form_is_told_as_iso_8601_writes_it(text: str, iso: str) -> None:
+    with pytest.raises(ValueError, match=rf"^'{text}' is not an ISO 8601 duration; write {iso}$"):
+        seconds_of(text)
+    assert seconds_of(iso) > 0
 
 
 @pytest.mark.parametrize("text", ["P1M", "P1Y", "P1Y2M3W4DT5H", "P0M", "P2M1DT0.5S"])

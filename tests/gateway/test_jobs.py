@@ -142,6 +142,7 @@ async def test_a_configuration_that_the_function_can_not_take_is_refused_and_cha
     await declare(dsn, job_spec("refresh", config_outline=json.dumps(city)))
     why = ("config does not fit what 'app:refresh' takes", "city: Input should be a valid string")
 
+    (await api.put("/v1/jobs/refresh/config", {})).assert_problem("refused", 422, "config is missing; give it")
     (await api.put("/v1/jobs/refresh/config", {"config": {"city": 5}})).assert_problem("refused", 422, *why)
     (await api.post("/v1/jobs/refresh/run", {"config": {"city": 5}})).assert_problem("refused", 422, *why)
     made = await api.ask("PUT", "/v1/jobs/refresh-eu", {**REFRESH, "function": "app:refresh", "config": {"city": 5}})
