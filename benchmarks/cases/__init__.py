@@ -18,6 +18,7 @@ from benchmarks.cases import (
     schedule,
     start,
     takeover,
+    waiting,
     webhooks,
 )
 from benchmarks.cases.case import Case
@@ -42,6 +43,7 @@ CASES: dict[str, Case] = {
         consume.CASE,
         jobs.CASE,
         lives.CASE,
+        waiting.CASE,
         *lasting.CASES,
     )
 }

@@ -1,7 +1,10 @@
 """Whole lives of processes: how many a second, and how soon a boundary timer has its effect."""
 
 import asyncio
+import os
 import time
+
+import psutil
 
 from benchmarks.cases.case import Case, Figure, Figures, NotForIt, Part
 from benchmarks.contenders.contender import Contender
@@ -56,25 +59,29 @@ class Engines(OnRay):
     async def start(self) -> None:
         """Deploy, then start: engines come with the first deployment."""
         async with self.session() as session:
-            for model in (_life(), _boundary()):
+            for model in (_life(), _boundary(f"PT{TIMER_S}S", "boundary"), _boundary("P30D", "waiting")):
                 await deploy(session, model, resource="benchmark.bpmn")
         await super().start()
         async with self.session() as session:
             while sum(it.part_count == ENGINES for it in await list_holders(session, ENGINE)) < ENGINES:
                 await asyncio.sleep(0.05)
 
+    def processes(self) -> list[psutil.Process]:
+        """List the engine actors."""
+        return [it for it in psutil.Process(os.getpid()).children(recursive=True) if "EngineActor" in it.name()]
+
 
 async def measure(contender: Contender) -> Figures:
     """Let many live at once, then start some at a pace."""
     assert isinstance(contender, Engines)
     await contender.start()
-    await _lives(contender, AT_ONCE)  # plans, and the code of Python
+    await live_through(contender, AT_ONCE)  # plans, and the code of Python
     await settle(contender.dsn)
-    took_s = await _lives(contender, COUNT)
+    took_s = await live_through(contender, COUNT)
     return {"per_s": COUNT / took_s, **await _paced(contender)}
 
 
-async def _lives(contender: Engines, count: int) -> float:
+async def live_through(contender: Engines, count: int) -> float:
     """Start instances, complete their tasks, and wait for the end of the last; return how long that took."""
     give_up_s = time.monotonic() + WITHIN_S
     async with connected(contender.dsn) as connection:
@@ -135,9 +142,9 @@ def _life() -> bytes:
     return _model("life", elements, f"s>u u>t t>x0 {between} x{SCRIPTS - 1}>e")
 
 
-def _boundary() -> bytes:
-    event = f'<boundaryEvent id="b" attachedToRef="u">{_timer(f"PT{TIMER_S}S")}</boundaryEvent>'
-    return _model("boundary", f'<startEvent id="s"/><userTask id="u"/>{event}<endEvent id="e"/>', "s>u b>e")
+def _boundary(duration: str, process_id: str) -> bytes:
+    event = f'<boundaryEvent id="b" attachedToRef="u">{_timer(duration)}</boundaryEvent>'
+    return _model(process_id, f'<startEvent id="s"/><userTask id="u"/>{event}<endEvent id="e"/>', "s>u b>e")
 
 
 CASE = Case(

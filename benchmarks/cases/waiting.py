@@ -1,0 +1,88 @@
+"""A million instances of a process that wait: what they cost, and whether others live more slowly beside them."""
+
+import asyncio
+import time
+
+from benchmarks.cases.case import Case, Figure, Figures, NotForIt, Part, memory_of
+from benchmarks.cases.lives import Engines, live_through
+from benchmarks.contenders.contender import Contender
+from benchmarks.contenders.ours import PATIENCE_S
+from benchmarks.postgres import connected, settle
+
+WAITING, AT_ONCE = 1_000_000, 1_000
+LIVES = 10_000
+AHEAD_MAX = 20_000  # starts that no engine has made yet
+WITHIN_S = 1_800.0
+START = "select count(shardclock.start_process('waiting')) from generate_series(1, $1::integer)"
+AHEAD = """
+    select (select count(*) from (select from shardclock.deliveries limit $1::integer) d)
+        + (select count(*) from (select from shardclock.timers t where t.due_date <= now() limit $1::integer) t)
+"""
+STATE = """
+    select avg(octet_length(i.state)) from shardclock.instances i where i.ended_at is null and i.process_id = 'waiting'
+"""
+HELD = "select count(*) from shardclock.tasks t where t.completed_at is null"
+
+
+async def measure(contender: Contender) -> Figures:
+    """Let some live, start those that wait, and let as many live beside them."""
+    assert isinstance(contender, Engines)
+    await contender.start()
+    await live_through(contender, AT_ONCE)  # plans, and the code of Python
+    await settle(contender.dsn)
+    alone_s, alone = await live_through(contender, LIVES), memory_of(contender)
+    started_s = await _start_those_that_wait(contender)
+    await settle(contender.dsn)
+    beside_s, beside = await live_through(contender, LIVES), memory_of(contender)
+    async with connected(contender.dsn) as connection:
+        state = float(await connection.fetchval(STATE, timeout=PATIENCE_S))
+    return {
+        "starts_per_s": WAITING / started_s,
+        "state": state,
+        "alone_per_s": LIVES / alone_s,
+        "beside_per_s": LIVES / beside_s,
+        "alone_rss": alone["rss"],
+        "beside_rss": beside["rss"],
+    }
+
+
+async def _start_those_that_wait(contender: Engines) -> float:
+    """Start instances until all wait at their tasks; return how long that took."""
+    began_s = time.monotonic()
+    async with connected(contender.dsn) as connection:
+        for _ in range(0, WAITING, AT_ONCE):
+            await connection.execute(START, AT_ONCE, timeout=PATIENCE_S)
+            while await connection.fetchval(AHEAD, AHEAD_MAX, timeout=PATIENCE_S) >= AHEAD_MAX:
+                await asyncio.sleep(0.05)
+            if time.monotonic() > began_s + WITHIN_S:
+                raise NotForIt(f"not all had started within {WITHIN_S:.0f} s")
+        while await connection.fetchval(AHEAD, AHEAD_MAX, timeout=PATIENCE_S):
+            await asyncio.sleep(0.1)
+        held = await connection.fetchval(HELD, timeout=PATIENCE_S)
+        if held != WAITING:
+            raise NotForIt(f"{held:,} of {WAITING:,} wait at their tasks")
+    return time.monotonic() - began_s
+
+
+CASE = Case(
+    "waiting",
+    "A million processes that wait",
+    f"{WAITING:,} instances of a BPMN process are started in SQL, and wait at a task for thirty days: how many a second"
+    f" come to wait, how many bytes of state one has, and how fast {LIVES:,} whole lives (as in `Processes`) are before"
+    " and beside them; and the memory of an engine after those lives, before and beside them.",
+    (
+        Part(
+            "",
+            (
+                Figure("starts_per_s", "come to wait, a second", "cps", more_is_better=True),
+                Figure("state", "state of one", "bytes"),
+                Figure("alone_per_s", "lives a second before", "cps", more_is_better=True),
+                Figure("beside_per_s", "beside", "cps", more_is_better=True),
+                Figure("alone_rss", "memory of an engine before", "bytes"),
+                Figure("beside_rss", "beside", "bytes"),
+            ),
+        ),
+    ),
+    lambda: [Engines()],
+    measure,
+)
