@@ -929,18 +929,16 @@ ALTER TABLE ONLY shardclock.holders
 -- agreed_zone(text, text)  0004_dates.sql
 -- apply_job(jsonb)  0043_jobs_declared_alone.sql
 -- attempts_left(integer, integer)  0036_programs.sql
--- out_of_range(timestamp with time zone, text)  0001_timers.sql
 -- broken_rule(shardclock.timers)  0001_timers.sql
 -- cancel_delivery(bigint, text)  0018_processes.sql
 -- cancel_instance(bigint, text)  0041_states_in_order.sql
 -- cancel_job(text, text)  0024_cancelled_for_good.sql
 -- cancel_process_instance(bigint, text)  0037_instances_of_clients.sql
 -- cancel_start(bigint, bigint)  0046_who_cancelled.sql
--- change_timer(text, bigint, text, text, text)  0037_instances_of_clients.sql
 -- cancel_timer(bigint, text, text, text)  0006_verbs.sql
--- log_of(shardclock.timers, text, timestamp with time zone, jsonb)  0006_verbs.sql
 -- cancel_timers(bigint[], text)  0037_instances_of_clients.sql
 -- change_rules(bigint[], text, text, text)  0006_verbs.sql
+-- change_timer(text, bigint, text, text, text)  0037_instances_of_clients.sql
 -- changes_of_job(jsonb)  0015_job_files.sql
 -- check_due_date(timestamp with time zone, text, text)  0004_dates.sql
 -- check_nobody_keeps(text)  0002_command_log.sql
@@ -951,7 +949,6 @@ ALTER TABLE ONLY shardclock.holders
 -- check_variables(jsonb)  0042_signals_that_arrive.sql
 -- check_zone(text)  0004_dates.sql
 -- claim_task(bigint, text, text)  0035_whose_tasks.sql
--- named_clock(timestamp with time zone, text)  0004_dates.sql
 -- clock_of(timestamp with time zone, text)  0004_dates.sql
 -- close_starts(bigint)  0018_processes.sql
 -- complete_service_task(bigint, integer, jsonb, text)  0036_programs.sql
@@ -994,12 +991,12 @@ ALTER TABLE ONLY shardclock.holders
 -- is_same_timer(shardclock.timers, shardclock.timers)  0005_schedule.sql
 -- kind_of_target(text)  0018_processes.sql
 -- late_since(timestamp with time zone, timestamp with time zone, timestamp with time zone, bigint)  0001_timers.sql
--- to_utc(timestamp without time zone, text)  0004_dates.sql
 -- later(timestamp with time zone, interval, text)  0004_dates.sql
 -- lock_delivery(bigint)  0026_deliveries_in_hand.sql
 -- lock_job_names(boolean)  0043_jobs_declared_alone.sql
 -- lock_message(text, text, text)  0018_processes.sql
 -- log_horizon()  0002_command_log.sql
+-- log_of(shardclock.timers, text, timestamp with time zone, jsonb)  0006_verbs.sql
 -- log_of_job(text, text, bigint, jsonb)  0011_jobs.sql
 -- log_replaced(shardclock.timers, bigint)  0005_schedule.sql
 -- lost_service_task(bigint, integer, text)  0036_programs.sql
@@ -1007,6 +1004,7 @@ ALTER TABLE ONLY shardclock.holders
 -- mend_job_waits(bigint)  0030_what_jobs_leave.sql
 -- move_timers(bigint[], timestamp with time zone, interval, text)  0006_verbs.sql
 -- move_tokens(bigint, bigint[], text[], text)  0018_processes.sql
+-- named_clock(timestamp with time zone, text)  0004_dates.sql
 -- named_target(shardclock.timers, shardclock.timers)  0018_processes.sql
 -- new_timer(timestamp with time zone, text, text, text, text, jsonb, text, text, text, bigint, bigint, text, text)  0005_schedule.sql
 -- next_start(double precision, timestamp with time zone)  0011_jobs.sql
@@ -1014,6 +1012,7 @@ ALTER TABLE ONLY shardclock.holders
 -- open_group(text, integer)  0008_consumers.sql
 -- open_starts(bigint, boolean)  0018_processes.sql
 -- origin()  0003_cluster.sql
+-- out_of_range(timestamp with time zone, text)  0001_timers.sql
 -- parse_delay(text, text)  0004_dates.sql
 -- pause_timer(bigint, text, text, text)  0006_verbs.sql
 -- pause_timers(bigint[], text)  0006_verbs.sql
@@ -1038,7 +1037,6 @@ ALTER TABLE ONLY shardclock.holders
 -- retry_delivery(bigint)  0014_targets.sql
 -- run_job(text, jsonb)  0012_job_verbs.sql
 -- run_timer(bigint, text, text, text)  0006_verbs.sql
--- was_run(text, bigint, text, text)  0006_verbs.sql
 -- run_timers(bigint[], text)  0006_verbs.sql
 -- schedule_timer(timestamp with time zone, text, text, text, text, jsonb, text, text, text, bigint, bigint, text, text, text)  0005_schedule.sql
 -- send_signal(bigint, text, jsonb, bigint, text)  0037_instances_of_clients.sql
@@ -1052,9 +1050,11 @@ ALTER TABLE ONLY shardclock.holders
 -- tend_jobs(bigint)  0011_jobs.sql
 -- throw_service_task_error(bigint, integer, text, text, jsonb, text)  0018_processes.sql
 -- throw_signal(text, jsonb, text)  0018_processes.sql
+-- to_utc(timestamp without time zone, text)  0004_dates.sql
 -- unknown_job(text, text)  0011_jobs.sql
 -- unknown_target(text, text)  0011_jobs.sql
 -- waits_for_old_clock(text, interval)  0030_what_jobs_leave.sql
+-- was_run(text, bigint, text, text)  0006_verbs.sql
 -- with_failure(jsonb, integer, text, bigint, timestamp with time zone)  0009_deliveries.sql
 -- withdraw_jobs(text[])  0012_job_verbs.sql
 -- write_timer(shardclock.timers, text, boolean)  0020_policies.sql

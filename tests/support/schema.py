@@ -56,7 +56,7 @@ def page_of(dump: str) -> str:
         if kind in WHOLE and (kind == "TABLE ATTACH" or not name.startswith(partitions))
     ]
     made_in = _migrations_of_functions()
-    names = [name for kind, name, _ in entries if kind == "FUNCTION"]
+    names = sorted(name for kind, name, _ in entries if kind == "FUNCTION")
     functions = [f"-- {name}  {made_in[name.partition('(')[0]]}" for name in names]
     return (
         "\n\n".join([HEAD.rstrip(), *whole, "\n".join(["-- Functions, and where their bodies are", *functions])]) + "\n"
