@@ -124,8 +124,8 @@ class _Watch:
     def __init__(self, coordinator: Any, *, own_ray: bool) -> None:
         self._coordinator = coordinator
         self._own_ray = own_ray
-        self._answered_at = time.monotonic()
-        self._asked_at = 0.0
+        self._answered_at_s = time.monotonic()
+        self._asked_at_s = 0.0
         self._question: Any = None
         self._why_not = ""
 
@@ -134,20 +134,20 @@ class _Watch:
         if self._own_ray and (servers := lost_servers()):
             return f"{' and '.join(servers)} died"
         self._ping()
-        silent_s = time.monotonic() - self._answered_at
+        silent_s = time.monotonic() - self._answered_at_s
         return f"no coordinator for {silent_s:.0f} s{self._why_not}" if silent_s > COORDINATOR_LOST_S else ""
 
     def _ping(self) -> None:
         import ray
 
         now = time.monotonic()
-        if self._question is None and now - self._asked_at >= PING_S:
-            self._asked_at, self._question = now, self._coordinator.ping.remote()
+        if self._question is None and now - self._asked_at_s >= PING_S:
+            self._asked_at_s, self._question = now, self._coordinator.ping.remote()
         if self._question is None or not ray.wait([self._question], timeout=0)[0]:
             return
         try:
             if ray.get(self._question):
-                self._answered_at, self._why_not = now, ""
+                self._answered_at_s, self._why_not = now, ""
         except ray.exceptions.RayError as error:
             # Either the coordinator is being restarted, which the next ping will show, or it can't start: then the last
             # line of Ray's message says why.

@@ -19,19 +19,19 @@ class SpawnBackoff:
 
     def __init__(self) -> None:
         self._failed_starts = 0
-        self._spawn_at = 0.0
+        self._spawn_at_s = 0.0
 
     def learn_ages(self, ages_s: Iterable[float], *, now_s: float) -> None:
         """Learn how old the dead actors were."""
         for age_s in ages_s:
             self._failed_starts = self._failed_starts + 1 if age_s < STARTING_S else 0
             if self._failed_starts > 1:  # a single failure may be an accident
-                self._spawn_at = now_s + PAUSES.pause_s(self._failed_starts - 1)
+                self._spawn_at_s = now_s + PAUSES.pause_s(self._failed_starts - 1)
 
     def reset(self) -> None:
         """Allow starts at once again, because the cause of the failures is over."""
-        self._failed_starts, self._spawn_at = 0, 0.0
+        self._failed_starts, self._spawn_at_s = 0, 0.0
 
     def may_spawn(self, *, now_s: float) -> bool:
         """Say whether new actors may be started now."""
-        return now_s >= self._spawn_at
+        return now_s >= self._spawn_at_s

@@ -1,4 +1,7 @@
-"""What to do about the difference between the desired and the actual keepers of a role: a pure function."""
+"""What to do about the difference between the desired and the actual keepers of a role: a pure function.
+
+Here it is decided which are suspended, and who has their slots; `takeover` decides which are dead.
+"""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -19,14 +19,14 @@ class Retention:
     def __init__(self, session: Session, *, keep_days: int) -> None:
         self._session = session
         self._keep_days = keep_days
-        self._next_at = 0.0
+        self._next_at_s = 0.0
         self._failures = 0
         self._kept_for: str | None = None
         self._log = structlog.get_logger()
 
     async def turn(self) -> None:
         """Make and drop days if it is time; log a failure and retry, less often after each."""
-        if time.monotonic() < self._next_at:
+        if time.monotonic() < self._next_at_s:
             return
         try:
             pause_s = RETRY_S if await self._keep() else EVERY_S
@@ -35,7 +35,7 @@ class Retention:
             self._failures += 1
             pause_s = Backoff(RETRY_S, EVERY_S).pause_s(self._failures)
             self._log.warning("the log's days wait", error=str(error), retry_s=pause_s)
-        self._next_at = time.monotonic() + pause_s
+        self._next_at_s = time.monotonic() + pause_s
 
     async def _keep(self) -> bool:
         """Make and drop days; return whether there may be more to drop."""

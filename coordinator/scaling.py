@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import timedelta
 
 import structlog
 
@@ -15,7 +16,7 @@ from sql.metrics.forecast import read_forecast
 from sql.metrics.measures import EVER, count_due, readings_scan
 from sql.session import QUEUE_PLANS, Session, StatementRefused, StoreUnavailable
 
-NOW = EVER - EVER
+NOW = timedelta(0)
 ASK_AGAIN_S = 60.0  # Ray forgets the request when its head is lost
 
 
@@ -41,11 +42,11 @@ class Scaling:
         self._settings = settings
         self._session = session
         self._ask_for_nodes = ask_for_nodes
-        self._looks = session.another(
+        self._session_of_readings = session.another(
             application="shardclock forecast", timeout_s=settings.coordinator_timeout_s, plans=QUEUE_PLANS
         )
-        self._look: asyncio.Task[LoadReading] | None = None
-        self._look_at_s = 0.0
+        self._reading: asyncio.Task[LoadReading] | None = None
+        self._read_at_s = 0.0
         self._overdue = readings_scan()
         self._records: tuple[float, int] | None = None
         self._forget(term=0)
@@ -59,17 +60,17 @@ class Scaling:
         errors:  StoreUnavailable  no answer in time
         """
         if leadership.term != self._term:
-            await self._end_look()  # a reading may have begun hours ago, and have read another leader's number
+            await self._end_reading()  # a reading may have begun hours ago, and have read another leader's number
             self._forget(term=leadership.term)
         before = leadership.wanted[self._role]
-        outlook = self._outlook()
-        if outlook is None:
+        reading = self._last_reading()
+        if reading is None:
             return before
-        if outlook.policy.wanted_min is None or outlook.policy.wanted_max is None:
+        if reading.policy.wanted_min is None or reading.policy.wanted_max is None:
             await self.stand_by()
             return before
-        await self._ask(self._follow(self._nodes, outlook, within_s=self._settings.nodes_ahead_s))
-        wanted = self._follow(self._shards, outlook, within_s=self._settings.shards_ahead_s)
+        await self._ask(self._follow(self._nodes, reading, within_s=self._settings.nodes_ahead_s))
+        wanted = self._follow(self._shards, reading, within_s=self._settings.shards_ahead_s)
         if wanted == before:
             return wanted
         followed = await follow_forecast(self._session, leader, self._role, term=leadership.term, wanted=wanted)
@@ -84,14 +85,14 @@ class Scaling:
 
     async def close(self) -> None:
         """Cancel a reading that is under way, and close its connection."""
-        await self._end_look()
-        await self._looks.close()
+        await self._end_reading()
+        await self._session_of_readings.close()
 
-    async def _end_look(self) -> None:
-        if self._look is not None:
-            self._look.cancel()
-            await asyncio.wait([self._look])
-            self._look = None
+    async def _end_reading(self) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.wait([self._reading])
+            self._reading = None
 
     def _forget(self, *, term: int) -> None:
         """Forget past needs: needs under another leader, or from a time without a policy, say nothing about today."""
@@ -99,33 +100,33 @@ class Scaling:
         self._shards = GiveBack(self._settings.give_back_s)
         self._nodes = GiveBack(self._settings.give_back_s)
 
-    def _outlook(self) -> LoadReading | None:
+    def _last_reading(self) -> LoadReading | None:
         """Return the result of the last reading, once, and begin the next reading when it is time."""
         now_s, seen = time.monotonic(), None
-        if self._look is not None and self._look.done():
-            error = self._look.exception()
+        if self._reading is not None and self._reading.done():
+            error = self._reading.exception()
             if error is None:
-                seen = self._look.result()
+                seen = self._reading.result()
             elif isinstance(error, StoreUnavailable | StatementRefused):
                 self._log.warning("no forecast", error=str(error))
             else:
                 raise error
-            self._look = None
-        if self._look is None and now_s >= self._look_at_s:
-            self._look_at_s = now_s + self._settings.forecast_s
-            self._look = asyncio.create_task(self._read(), name="forecast")
+            self._reading = None
+        if self._reading is None and now_s >= self._read_at_s:
+            self._read_at_s = now_s + self._settings.forecast_s
+            self._reading = asyncio.create_task(self._read(), name="forecast")
         return seen
 
     async def _read(self) -> LoadReading:
-        policy = await read_policy(self._looks, self._role)
+        policy = await read_policy(self._session_of_readings, self._role)
         recent_per_s = self._recent_per_s(policy.log_records)
         overdue = await self._count_overdue()
-        return LoadReading(policy, Load(await read_forecast(self._looks), overdue, recent_per_s))
+        return LoadReading(policy, Load(await read_forecast(self._session_of_readings), overdue, recent_per_s))
 
     async def _count_overdue(self) -> int:
         window = self._overdue.begin(now_s=time.monotonic(), every_s=self._settings.forecast_s)
         try:
-            counts = await count_due(self._looks, (EVER, NOW), window=window)
+            counts = await count_due(self._session_of_readings, (EVER, NOW), window=window)
         except StoreUnavailable:
             self._overdue.fail(now_s=time.monotonic())
             raise
@@ -138,14 +139,14 @@ class Scaling:
         self._records = now_s, records
         return (records - before[1]) / (now_s - before[0]) if before else 0.0
 
-    def _follow(self, recent: GiveBack, outlook: LoadReading, *, within_s: float) -> int:
-        policy = outlook.policy
+    def _follow(self, recent: GiveBack, reading: LoadReading, *, within_s: float) -> int:
+        policy = reading.policy
         assert policy.wanted_min is not None
         assert policy.wanted_max is not None
         if not recent:
             # The number wanted so far counts as a recent need.
             recent.follow(policy.wanted, now_s=time.monotonic())
-        asked = shards_for(outlook.load.per_s(within_s=within_s), target_per_s=policy.target_per_s)
+        asked = shards_for(reading.load.per_s(within_s=within_s), target_per_s=policy.target_per_s)
         return min(max(recent.follow(asked, now_s=time.monotonic()), policy.wanted_min), policy.wanted_max)
 
     async def _ask(self, shards: int) -> None:

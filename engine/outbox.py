@@ -151,7 +151,7 @@ class Outbox:
         self._returned.append(message_key)
 
     def close_late(self, token: int, node_id: str | None) -> None:
-        """Close once more what a signal has found that nobody waits for: it may not have been there to be closed."""
+        """Close a wait again for which a signal came though nobody waits: it may have been written after the first."""
         self._closed.append((token, node_id))
 
     def _throw(self, thrown: SignalThrown) -> None:

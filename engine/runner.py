@@ -75,7 +75,7 @@ class SignalRunner:
         self._stripe = stripe
         self._tell_workers = tell_workers
         self._definitions = Definitions()
-        # Instances one of whose signals failed beside others: they take one a turn: the one at fault fails alone.
+        # Instances of which one of several signals failed: they take one a turn, so that the faulty one fails alone.
         self._one_by_one: set[int] = set()
         # Instances with more signals than one batch has time for. They are left out until a batch cuts nobody.
         self._left_out: set[int] = set()

@@ -1,10 +1,10 @@
 """Many creates at the same time become one statement.
 
 A row costs Postgres 484 µs alone and 45 µs among twenty. Nobody waits for others to come: a writer that is free takes
-what is there, and while all are busy more gathers. Nor does anybody wait for a lock that another's timer needs: one
-whose name a transaction holds that has not ended is written alone, and so are those of that name that come after it.
-A timer that only Postgres refuses, for example because its target is gone, makes its batch be cut until it is alone. So
-the timers of its tenant have a writer apart for a while.
+what is there, and while all are busy more gathers. Nor does anybody wait for a lock that another's timer needs: if an
+open transaction holds a timer's name, that timer, and each later one of that name, is written alone. A timer that only
+Postgres refuses, for example because its target is gone, makes its batch be cut until it is alone. So the timers of its
+tenant have a writer apart for a while.
 """
 
 import asyncio

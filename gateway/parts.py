@@ -88,7 +88,7 @@ class Gateway:
 
     @asynccontextmanager
     async def wait_place(self, tenant_id: str, places: Places) -> AsyncIterator[WaitPlace]:
-        """Take such a place, which is kept behind the block; only what the block raises leaves it.
+        """Take such a place, and keep it after the block; an error within the block frees it.
 
         errors:  Problem           there is none
                  StoreUnavailable  nobody can tell now how many the tenant may have

@@ -1,12 +1,12 @@
 """What is measured, and how it gets to Prometheus.
 
-Data goes one way. Each source (a shard or a coordinator) counts what it did since its start, and sends all its counts
-once a second in one datagram to its node's exporter. The datagram goes to a Unix socket, gets no answer, and is never
-waited for: firing does not change when no exporter listens. The exporter adds up what each source did since its last
-report, reads Postgres's tables as well, and serves both on one port.
+Data goes one way. Each source (a shard, worker, engine, gateway or coordinator) counts what it did since its start, and
+sends all its counts once a second in one datagram to its node's exporter. The datagram goes to a Unix socket, gets no
+answer, and is never waited for: firing does not change when no exporter listens. The exporter adds up what each source
+did since its last report, reads Postgres's tables as well, and serves both on one port.
 
     family     what a metric is: its name, kind, labels and their possible values; others are refused
-    families   the metrics that are read in the tables; shards and coordinators declare their own
+    families   the metrics that are read in the tables; each kind of source declares its own
     report     what a source reports, and how it is sent
     buckets    how a histogram's values are counted
     aggregator what the sources reported: totals, present values, and which sources live

@@ -75,8 +75,8 @@ async def admit_all(part: Part) -> None:
 class ImportBroken(Exception):
     """Postgres stopped answering in the middle of a file; the message says from which line to go on.
 
-    Whether the lines from `first_line` to `last_line` are done is unknown, but for those of parts that were yielded.
-    All before are done; of those behind, these parts alone.
+    Every line before `first_line` is done. From there on only the lines of parts that were yielded are done for sure;
+    of the others up to `last_line` nobody knows, and behind it none is.
     """
 
     def __init__(self, message: str, *, first_line: int, last_line: int) -> None:
@@ -176,7 +176,7 @@ class _UnderWay:
         await self.settle()
         for _, task in self._parts:
             if not task.cancelled():
-                task.exception()  # somebody has asked for it: it is not told as one that nobody has seen
+                task.exception()  # or asyncio logs that nobody has read it
 
 
 def _broken(error: StoreUnavailable, first: int, last: int, following: int) -> ImportBroken:

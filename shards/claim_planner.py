@@ -36,18 +36,18 @@ class ClaimPlanner:
     settings: ShardSettings
     ramp: Ramp = field(default_factory=Ramp)
     has_backlog: bool = False
-    looked_at: float = 0.0  # when the last scan ahead began
-    swept_at: float = 0.0
+    last_ahead_at_s: float = 0.0  # when the last scan ahead began
+    swept_at_s: float = 0.0
     direct: bool = False
     _fired: int = 0
-    _rated_at: float = 0.0
-    _looking_at: float = 0.0
+    _rated_at_s: float = 0.0
+    _this_ahead_at_s: float = 0.0
     _own: RotatingScan = field(init=False)
     _sweep: RotatingScan = field(init=False)
     _outage: RotatingScan = field(init=False)
     _orphans: RotatingScan = field(init=False)
     _under_way: RotatingScan | None = None  # the rotation of the last scan chosen
-    _ended_at: float = 0.0  # when the last scan ended, with or without an answer
+    _ended_at_s: float = 0.0  # when the last scan ended, with or without an answer
 
     def __post_init__(self) -> None:
         """Begin before the first scan."""
@@ -63,10 +63,10 @@ class ClaimPlanner:
     def rate(self, fired: int, *, now_s: float) -> None:
         """Count plain timers fired, from the table or from memory, and decide whether to fire directly."""
         self._fired += fired
-        elapsed_s = now_s - self._rated_at
+        elapsed_s = now_s - self._rated_at_s
         if elapsed_s >= RATED_S:
             self.direct = self._fired >= (DIRECT_UNTIL_PER_S if self.direct else DIRECT_FROM_PER_S) * elapsed_s
-            self._fired, self._rated_at = 0, now_s
+            self._fired, self._rated_at_s = 0, now_s
 
     def scans(self, *, held: int, now_s: float) -> Iterator[Scan]:
         """Choose the scans of one turn; none while the queue holds a whole batch more than `queue_max`.
@@ -76,33 +76,33 @@ class ClaimPlanner:
         for scan, rotation, every_s in self._choose(held, now_s):
             self._under_way = rotation
             # A scan begins when the one before it in the same turn has ended; the time before that is not its own.
-            began_s = max(now_s, self._ended_at)
+            began_s = max(now_s, self._ended_at_s)
             yield replace(scan, window=rotation.begin(now_s=began_s, every_s=every_s)) if rotation else scan
 
     def learn(self, scan: Scan, taken: ScanResult, *, now_s: float) -> bool:
         """Learn from a scan's result whether it left overdue timers; say whether to scan again at once."""
         self.ramp.learn(scan, taken)
-        self._ended_at = now_s
+        self._ended_at_s = now_s
         if self._under_way is not None:
             self._under_way.learn(now_s=now_s)
         if scan.scope == "ahead" or (scan.scope == "own" and not self.has_backlog):
-            self.looked_at = self._looking_at
+            self.last_ahead_at_s = self._this_ahead_at_s
         if scan.scope == "own":
             self.has_backlog = taken.saturated and (taken.fired > 0 or scan.horizon_s <= 0)
         return taken.saturated
 
     def fail(self, *, now_s: float) -> None:
         """Learn that the last scan got no answer."""
-        self._ended_at = now_s
+        self._ended_at_s = now_s
         if self._under_way is not None:
             self._under_way.fail(now_s=now_s)
 
     def _between_s(self, since_s: float) -> float:
-        """Say how much of a rotation the next scan must make: what its pause calls for, or more if it is late.
+        """Return the time since the last scan by which this one advances its rotation, two polls at most.
 
-        A busy machine's scans take longer than the pauses between them, and the rotation would, too. While the shard
-        scans every few milliseconds it does: there each slot more costs every timer, and the rotation only those that
-        are written overdue.
+        A scan that comes late makes up for it, so that the rotation does not take longer on a busy machine. While the
+        shard fires directly it may: each further slot would delay every timer there, and a longer rotation delays only
+        those that are written overdue.
         """
         if self.direct and since_s < self.settings.poll_s:
             return DIRECT_S
@@ -118,21 +118,21 @@ class ClaimPlanner:
         # Without room in the queue only overdue timers are taken: plain ones are fired at once and need no room.
         horizon_s = settings.horizon_s if room >= batch and not self.direct else 0.0
         floor_s = RAMP_AFTER_S if self.ramp.holds_back(batch, now_s=now_s) else None
-        since_s = now_s - self.looked_at
+        since_s = now_s - self.last_ahead_at_s
         if not self.has_backlog:
-            self._looking_at = now_s
+            self._this_ahead_at_s = now_s
             yield Scan("own", horizon_s, batch, floor_s), self._own, self._between_s(since_s)
         else:
             # Many timers due at the same moment may have filled the queue. Half a batch of room is kept for the timers
             # due after them: otherwise these would be leased only when the whole backlog is fired.
             ahead = min(batch, room + batch // 2)
             if ahead > 0 and since_s >= settings.poll_s:
-                self._looking_at = now_s
+                self._this_ahead_at_s = now_s
                 yield Scan("ahead", settings.horizon_s, ahead, min(since_s, RAMP_AFTER_S)), None, None
             yield Scan("own", 0.0, batch, floor_s), self._own, None
-        sweeps = now_s >= self.swept_at + settings.sweep_s
+        sweeps = now_s >= self.swept_at_s + settings.sweep_s
         if sweeps:
-            self.swept_at = now_s
+            self.swept_at_s = now_s
             yield Scan("sweep", -settings.sweep_grace_s, batch, floor_s), self._sweep, settings.sweep_s
         if floor_s is None:
             return

@@ -24,7 +24,7 @@ class Ramp:
     _found_more: bool = False
 
     def holds_back(self, batch: int, *, now_s: float) -> bool:
-        """Say whether ordinary scans must skip what an outage left, because the `backlog` scan takes it.
+        """Say whether ordinary scans must skip what an outage left, because the `outage` scan takes it.
 
         They must while the rate allows less than a whole batch, and while tenants get fair shares.
         """

@@ -66,7 +66,7 @@ class Shard:
         self._claim_soon = asyncio.Event()
         self._claim_took_s = 0.0
         self._fire_overdue_from = 0.0
-        self._missed_answer = False
+        self._answer_lost = False
         self._reporter = Reporter(settings.metrics_socket)
 
     def __len__(self) -> int:
@@ -153,10 +153,10 @@ class Shard:
 
     async def _recall(self) -> None:
         """Read which timers we lease, if a claim's answer was lost: others can't fire them before the lease ends."""
-        if self._missed_answer:
+        if self._answer_lost:
             horizon_s, lease_s = self._settings.horizon_s, self._settings.lease_s
             self._queue.add(await leased_by(self._claims, self.holder, horizon_s=horizon_s, lease_s=lease_s))
-            self._missed_answer = False
+            self._answer_lost = False
 
     async def _scan(self, scan: Scan) -> bool:
         settings, sent_s = self._settings, time.monotonic()
@@ -174,7 +174,7 @@ class Shard:
             self._fire_overdue_from = time.monotonic() + CLAIM_ONLY_S
             raise
         except StoreUnavailable:
-            self._missed_answer = True
+            self._answer_lost = True
             self._planner.fail(now_s=time.monotonic())
             raise
         self._observe(taken.server_time, sent_s=sent_s)

@@ -16,8 +16,9 @@ class WorkerContext:
     """Lend what belongs to the whole worker: its outcomes, its hold, its leases, its clock and its counts.
 
     `settle` takes outcomes. `may_call` says whether targets may be called: not while the database is on hold. `held`
-    tells which deliveries may still be called, and lets go of the others. `claim_again` is told what was given back
-    when it can be called, so that it is claimed soon; `broken` of what nobody can settle any more.
+    tells which deliveries may still be called, and lets go of the others. `claim_again` is called with deliveries that
+    were given back, once they can be called. `broken` is called with a fault that leaves a delivery without an outcome:
+    it ends the worker.
     """
 
     settle: Callable[[Sequence[Settlement]], None]

@@ -57,8 +57,8 @@ class RotatingScan:
     rotation_s: float
     margin_s: float
     long_s: float
-    _since: float | None = None  # the rotation finds timers that fell due before this; None before the first scan
-    _began_at: float = 0.0
+    _since_s: float | None = None  # the rotation finds timers that fell due before this; None before the first scan
+    _began_at_s: float = 0.0
     _full_count: int = 0  # of the current scan
     _full_count_max: int = SLOTS
     _full_from: int = 0
@@ -68,18 +68,18 @@ class RotatingScan:
 
         units:   every_s is the time between two scans; without it, this scan is a whole rotation, if it can be
         """
-        count = SLOTS if every_s is None or self._since is None else math.ceil(SLOTS * every_s / self.rotation_s)
-        self._began_at, self._full_count = now_s, min(count, self._full_count_max)
+        count = SLOTS if every_s is None or self._since_s is None else math.ceil(SLOTS * every_s / self.rotation_s)
+        self._began_at_s, self._full_count = now_s, min(count, self._full_count_max)
         if self._full_count >= SLOTS:
             return None
-        since = now_s if self._since is None else self._since
+        since = now_s if self._since_s is None else self._since_s
         return ScanWindow(now_s - since + self.margin_s, self._full_from, self._full_count)
 
     def learn(self, *, now_s: float, left_s: float = 0.0) -> None:
         """Record that the scan came back, and for how long the oldest timer that it left has been overdue."""
-        self._since = self._began_at - left_s
+        self._since_s = self._began_at_s - left_s
         self._full_from = (self._full_from + self._full_count) % SLOTS
-        took_s = now_s - self._began_at
+        took_s = now_s - self._began_at_s
         if took_s > self.long_s:
             self._full_count_max = max(1, self._full_count // 2)
         elif self._full_count == self._full_count_max:
@@ -88,8 +88,8 @@ class RotatingScan:
 
     def fail(self, *, now_s: float) -> None:
         """Record that the scan did not come back; a scan that failed at once says nothing about its length."""
-        if now_s <= self._began_at + self.long_s:
+        if now_s <= self._began_at_s + self.long_s:
             return
-        if self._since is None or self._full_count == 1:
-            self._since = self._began_at
+        if self._since_s is None or self._full_count == 1:
+            self._since_s = self._began_at_s
         self._full_count_max = max(1, self._full_count // SHRINK_AFTER_FAILURE)

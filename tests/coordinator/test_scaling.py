@@ -49,7 +49,7 @@ class Cluster:
 
     async def next_reading(self) -> int:
         """Take turns until another reading has been acted upon."""
-        seen = self.scaling._look_at_s
+        seen = self.scaling._read_at_s
         await eventually(self._turned_since(seen))
         return await self.wanted()
 
@@ -72,8 +72,8 @@ class Cluster:
         async def held() -> bool:
             nonlocal readings, seen
             await self.turn()
-            readings += self.scaling._look_at_s > seen
-            seen = self.scaling._look_at_s
+            readings += self.scaling._read_at_s > seen
+            seen = self.scaling._read_at_s
             return readings > 2  # one that began before, and one that is over
 
         return held
@@ -240,7 +240,7 @@ async def test_an_operator_who_scales_between_a_reading_and_its_use_is_obeyed(cl
     await follow(cluster, 1, 20)
     await announce(cluster, 700, 25)
     await cluster.turn()
-    reading = cluster.scaling._look
+    reading = cluster.scaling._reading
     assert reading is not None
     await asyncio.wait([reading])
     leadership = await lead(cluster.session, ME, cluster_id="blue", lease_s=60.0, fresh=False)
@@ -257,7 +257,7 @@ async def test_a_leader_that_lost_the_lead_meanwhile_writes_nothing(cluster: Clu
     await follow(cluster, 1, 20)
     await announce(cluster, 700, 25)
     await cluster.turn()
-    reading = cluster.scaling._look
+    reading = cluster.scaling._reading
     assert reading is not None
     await asyncio.wait([reading])
     leadership = await lead(cluster.session, ME, cluster_id="blue", lease_s=60.0, fresh=False)
@@ -274,7 +274,7 @@ async def test_a_reading_that_fails_changes_nothing_and_the_next_one_counts(
     await follow(cluster, 1, 20)
     await announce(cluster, 700, 25)
     fails = 3
-    rows = cluster.scaling._looks.rows
+    rows = cluster.scaling._session_of_readings.rows
 
     async def unavailable(name: str, /, **values: Any) -> Any:
         nonlocal fails
@@ -283,7 +283,7 @@ async def test_a_reading_that_fails_changes_nothing_and_the_next_one_counts(
             raise StoreUnavailable("gone")
         return await rows(name, **values)
 
-    monkeypatch.setattr(cluster.scaling._looks, "rows", unavailable)
+    monkeypatch.setattr(cluster.scaling._session_of_readings, "rows", unavailable)
 
     await cluster.until(7)
 
@@ -294,7 +294,7 @@ async def test_no_turn_waits_for_a_reading(cluster: Cluster, monkeypatch: pytest
     async def hang(*_: Any, **__: Any) -> Any:
         await never.wait()
 
-    monkeypatch.setattr(cluster.scaling._looks, "rows", hang)
+    monkeypatch.setattr(cluster.scaling._session_of_readings, "rows", hang)
     await follow(cluster, 1, 20)
 
     async with asyncio.timeout(5):

@@ -25,7 +25,7 @@ SWEEP = Scan("sweep", -3.0, 100)
 @pytest.fixture
 def planner() -> ClaimPlanner:
     """Give a planner that has just swept, scanned ahead one poll ago, and that no ramp holds back."""
-    return ClaimPlanner(SETTINGS, ramp=Ramp(per_s=None), swept_at=NOW_S, looked_at=NOW_S - 0.125)
+    return ClaimPlanner(SETTINGS, ramp=Ramp(per_s=None), swept_at_s=NOW_S, last_ahead_at_s=NOW_S - 0.125)
 
 
 def scans(planner: ClaimPlanner, *, held: int = 0, now_s: float = NOW_S) -> list[Scan]:
@@ -99,7 +99,7 @@ def test_the_first_scan_ahead_takes_what_fell_due_since_the_scan_that_found_a_ba
 
 
 def test_no_scan_ahead_takes_what_the_ramp_limits(planner: ClaimPlanner) -> None:
-    planner.has_backlog, planner.looked_at = True, NOW_S - 60
+    planner.has_backlog, planner.last_ahead_at_s = True, NOW_S - 60
 
     assert scans(planner) == [replace(UPCOMING, floor_s=RAMP_AFTER_S), OVERDUE_ONLY]
 
@@ -197,7 +197,7 @@ def test_it_fires_directly_until_the_rate_is_half_as_high(planner: ClaimPlanner)
 def test_with_a_backlog_a_direct_shard_still_scans_ahead(planner: ClaimPlanner) -> None:
     planner.rate(0, now_s=NOW_S)
     now_s = fires(planner, 5_000, since_s=NOW_S, seconds=RATED_S)
-    planner.has_backlog, planner.looked_at = True, now_s - 0.125
+    planner.has_backlog, planner.last_ahead_at_s = True, now_s - 0.125
 
     assert scans(planner, now_s=now_s) == [UPCOMING, OVERDUE_ONLY]
 
@@ -269,7 +269,7 @@ def test_frequent_scans_read_few_slots_in_full(planner: ClaimPlanner) -> None:
 
 
 def test_rare_scans_read_all_slots_in_full() -> None:
-    planner = ClaimPlanner(SETTINGS.model_copy(update={"poll_s": 0.5}), ramp=Ramp(per_s=None), swept_at=NOW_S)
+    planner = ClaimPlanner(SETTINGS.model_copy(update={"poll_s": 0.5}), ramp=Ramp(per_s=None), swept_at_s=NOW_S)
 
     assert [calm(planner, now_s=NOW_S + number / 2) for number in range(2)] == [[None], [None]]
 
@@ -293,7 +293,7 @@ def test_a_scan_that_gets_stuck_is_followed_by_one_that_takes_fewer_slots(
     planner: ClaimPlanner, has_backlog: bool
 ) -> None:
     """Or a shard that has a backlog would never fire again while an old snapshot is held."""
-    planner.has_backlog, planner.looked_at = has_backlog, NOW_S + 60
+    planner.has_backlog, planner.last_ahead_at_s = has_backlog, NOW_S + 60
 
     assert stuck(planner, now_s=NOW_S) == [None]
     assert stuck(planner, now_s=NOW_S + 5) == [ScanWindow(7.0, full_from=0, full_count=105)]

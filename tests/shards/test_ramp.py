@@ -95,7 +95,7 @@ def test_a_burst_that_has_just_fallen_due_is_no_outage() -> None:
 
 
 def test_a_turn_that_the_ramp_holds_back_leaves_the_backlog_to_outage_scans() -> None:
-    planner = ClaimPlanner(ShardSettings(claim_batch=100, queue_max=1_000), swept_at=1_000.0)
+    planner = ClaimPlanner(ShardSettings(claim_batch=100, queue_max=1_000), swept_at_s=1_000.0)
     list(planner.scans(held=0, now_s=1_000.0))
     planner.ramp.learn(OUTAGE, replace(NOTHING, ramp_per_s=200))
 

@@ -12,7 +12,7 @@ IN_VAIN_S = 10.0  # nothing is begun ahead for so long after a run has waited in
 
 
 class RunAhead:
-    """Allow one run ahead for each short one that has ended within the last 20 ms: soon as many places are free again.
+    """Allow one run ahead for each short run that ended in the last 20 ms: as many places will soon be free.
 
     units:   seconds of the monotonic clock
     """

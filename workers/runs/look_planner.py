@@ -45,7 +45,7 @@ class LookPlanner:
     def wait_s(self, now_s: float, *, free: tuple[int, int], ahead: int = 0, has_ended: bool = False) -> float:
         """Return how long the next look must wait.
 
-        Of those that are free so many are `ahead` of the places; `has_ended` says that a run has ended.
+        `ahead` of the `free` places have no process yet; `has_ended` says that a run has ended.
         """
         # While starts wait for places, a hint that there is one more tells nothing.
         if (self._is_asked and not self._short[0]) or (has_ended and self._is_queued):

@@ -89,7 +89,7 @@ class RunWriter:
             one_of_each_job = _first_of_each(self._ends, key=lambda it: it.run.job)
             batch = [self._told(it, now_s) for it in one_of_each_job[:ENDS_MAX]]
             how = await end_runs(self._session, self._holder, batch)
-            # Whoever ends a run that has crashed, and hears that it was ended, comes to no end of it.
+            # A crashed run that another worker has ended is no late run: it is not recorded.
             crashed = RunOutcome.CRASHED
             late = [it for it in batch if how[it.run.claim] is How.LOST and it.ending.outcome is not crashed]
             if late:
