@@ -31,7 +31,7 @@ from keepers.collector import collecting_seldom
 from service.bulk_import import ImportReport, import_lines, numbered_lines
 from service.lines import ImportBroken
 from sql.clients.outcomes import Refused
-from sql.clients.pending import Batch
+from sql.clients.scheduling import Batch
 from sql.session import CLIENT_PLANS, Session, StoreUnavailable
 from timers.model import NewTimer
 from timers.refusal import Refusal

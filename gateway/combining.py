@@ -15,7 +15,8 @@ from types import TracebackType
 from typing import Self
 
 from sql.clients.outcomes import Locked, Refused, Scheduled
-from sql.clients.pending import Batch, LockPatience
+from sql.clients.scheduling import Batch
+from sql.clients.writing import LockPatience
 from sql.pool import Pool, PoolEmpty, ShareTaken
 from sql.requests.requests import IdempotentRequest
 from sql.retry import PAUSES

@@ -8,7 +8,8 @@ from itertools import cycle, islice
 from typing import Any, NamedTuple
 
 from sql.clients.outcomes import Refused, RequestDiffers, Scheduled
-from sql.clients.pending import Batch, LockPatience
+from sql.clients.scheduling import Batch
+from sql.clients.writing import LockPatience
 from sql.requests.requests import IdempotentRequest
 from sql.retry import Retry
 from sql.session import Session, StoreUnavailable

@@ -23,7 +23,7 @@ from gateway.requests.problems import TOO_LARGE, Problem, unavailable
 from gateway.routes.creating import TIMERS, timer_of
 from service.lines import ImportBroken, Part, Wanted, write_lines
 from sql.clients.outcomes import Refused, Scheduled, Untried
-from sql.clients.pending import LockPatience
+from sql.clients.writing import LockPatience
 from sql.retry import Retry
 from sql.session import StoreUnavailable
 from sql.turns import Turns

@@ -1,7 +1,11 @@
 """What clients do: schedule timers, change those that are pending, and find timers, past and present.
 
-outcomes  what becomes of a timer that is scheduled
-pending   schedule: what a client does first
-verbs     cancel, move, pause, resume, run now: what a client does later
-history   find timers, and read their records
+scheduling  schedule timers: what a client does first
+writing     one attempt to write them
+planned     each with its key and its first occurrence
+replay      those whose requests were answered before
+refusals    what is said of those that were not written
+outcomes    what becomes of each
+verbs       cancel, move, pause, resume, run now: what a client does later
+history     find timers, and read their records
 """

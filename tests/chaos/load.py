@@ -11,8 +11,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from sql.clients.outcomes import Refused
-from sql.clients.pending import Drawn, draw_keys, schedule_timers
+from sql.clients.scheduling import draw_keys, schedule_timers
 from sql.clients.verbs import TimerRef, cancel_timer, reschedule_timer
+from sql.clients.writing import Drawn
 from sql.session import Session, StoreUnavailable
 from tests.chaos.clients import PAUSE_S, Clients
 from tests.chaos.history import Asked, Call

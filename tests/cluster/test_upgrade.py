@@ -18,7 +18,7 @@ import pytest
 
 from demo.verdict import Verdict, judge
 from sql.clients.outcomes import Refused, Scheduled
-from sql.clients.pending import draw_keys, schedule_timers
+from sql.clients.scheduling import draw_keys, schedule_timers
 from sql.log.records import LogRecord, read_log
 from sql.session import Session
 from tests.support import ROOT

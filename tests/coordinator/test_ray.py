@@ -15,7 +15,7 @@ import pytest
 
 from demo.verdict import Kill, Verdict, judge
 from sql.clients.outcomes import Refused, Scheduled
-from sql.clients.pending import draw_keys, schedule_timers
+from sql.clients.scheduling import draw_keys, schedule_timers
 from sql.cluster.holders import SHARD, Holder
 from sql.cluster.leadership import scale
 from sql.log.records import LogRecord, read_log

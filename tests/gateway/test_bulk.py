@@ -9,7 +9,7 @@ import pytest
 
 from gateway.answers.answer import moment_text
 from gateway.routes.lines import LineAnswer
-from sql.clients.pending import Batch
+from sql.clients.scheduling import Batch
 from sql.session import StoreUnavailable
 from tests.support.factories import pending_rows, value
 from tests.support.gateways import NDJSON, Api

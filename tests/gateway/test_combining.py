@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.combining import BATCH_TIMERS, WRITERS, Combiner
-from sql.clients.pending import Batch
+from sql.clients.scheduling import Batch
 from sql.pool import Pool, PoolEmpty
 from sql.session import NO_TENANTS
 from tests.support.gateways import Api

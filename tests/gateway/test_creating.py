@@ -12,7 +12,7 @@ from unittest import mock
 import asyncpg
 import pytest
 
-from sql.clients import pending
+from sql.clients import writing
 from sql.session import Session, StoreUnavailable
 from tests.support.factories import BOUND_S, pending_rows, query, value
 from tests.support.gateways import Api, serving
@@ -182,7 +182,7 @@ async def test_twenty_at_once_under_one_key_make_one_timer(dsn: str, api: Api) -
 
 
 async def test_an_answer_that_was_lost_is_asked_for_again_under_the_same_keys(dsn: str, api: Api) -> None:
-    write = pending._write_whole
+    write = writing.write_whole
     lost: list[int] = []
 
     async def lose_one(*args: object) -> object:
@@ -192,7 +192,7 @@ async def test_an_answer_that_was_lost_is_asked_for_again_under_the_same_keys(ds
             raise StoreUnavailable("the connection was lost after the commit")
         return outcomes
 
-    with mock.patch.object(pending, "_write_whole", lose_one):
+    with mock.patch.object(writing, "write_whole", lose_one):
         plain = await api.post("/v1/timers", HOUR)
         lost.clear()
         keyed = await api.post("/v1/timers", HOUR, Idempotency_Key="k")

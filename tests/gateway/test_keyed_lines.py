@@ -9,7 +9,7 @@ from unittest import mock
 
 import pytest
 
-from sql.clients import pending
+from sql.clients import writing
 from sql.session import StoreUnavailable
 from tests.support.factories import value
 from tests.support.gateways import NDJSON, Api
@@ -92,7 +92,7 @@ async def test_of_requests_at_once_with_the_same_lines_each_line_is_one_timer(ds
 
 
 async def test_an_answer_that_was_lost_is_asked_for_again_under_the_same_keys(dsn: str, api: Api) -> None:
-    write, lost = pending._write_whole, list[int]()
+    write, lost = writing.write_whole, list[int]()
 
     async def lose_one(*args: object) -> object:
         outcomes = await write(*args)  # type: ignore[arg-type] # as it was called
@@ -101,7 +101,7 @@ async def test_an_answer_that_was_lost_is_asked_for_again_under_the_same_keys(ds
             raise StoreUnavailable("the connection was lost after the commit")
         return outcomes
 
-    with mock.patch.object(pending, "_write_whole", lose_one):
+    with mock.patch.object(writing, "write_whole", lose_one):
         outcomes = await sent(api, *keyed(1, 2))
 
     assert [line["outcome"] for line in outcomes] == ["created", "created"]

@@ -14,7 +14,8 @@ import pytest
 
 from gateway.combining import WAITING_MAX
 from sql.clients.outcomes import Refused, Scheduled
-from sql.clients.pending import Batch, LockPatience
+from sql.clients.scheduling import Batch
+from sql.clients.writing import LockPatience
 from sql.session import Session, StoreUnavailable
 from tests.support.factories import BOUND_S, value
 from tests.support.gateways import NDJSON, Api, Said, serving

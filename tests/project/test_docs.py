@@ -16,7 +16,7 @@ import asyncpg
 import pytest
 
 from service.processes import deploy
-from sql.clients.pending import Batch
+from sql.clients.scheduling import Batch
 from tests.support import ROOT
 from tests.support.doc_blocks import Block, blocks
 from tests.support.factories import BOUND_S

@@ -11,8 +11,9 @@ import pytest
 from service.explain import Explanation, explain
 from service.story import gather, shown
 from sql.claims.fire import pause_faulty
-from sql.clients.pending import Drawn, draw_keys, schedule_timers
+from sql.clients.scheduling import draw_keys, schedule_timers
 from sql.clients.verbs import NewRule, TimerRef, cancel_timer, pause_timer, reschedule_timer, resume_timer
+from sql.clients.writing import Drawn
 from tests.support.factories import HolderClient, add_holder, add_schedule, add_timers, query
 from tests.support.roles import OPERATOR
 from timers.model import NewTimer

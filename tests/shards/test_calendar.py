@@ -19,7 +19,8 @@ from whenever import PlainDateTime
 from shards.firing import is_unplanned, planning_of
 from sql.claims.fire import plan_schedules
 from sql.clients.outcomes import Scheduled
-from sql.clients.pending import Drawn, draw_keys, schedule_timers
+from sql.clients.scheduling import draw_keys, schedule_timers
+from sql.clients.writing import Drawn
 from tests.support.factories import HolderClient, add_holder, query
 from tests.support.roles import OPERATOR
 from timers.model import NewTimer

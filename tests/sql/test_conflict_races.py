@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from sql.clients.outcomes import Scheduled
-from sql.clients.pending import Batch
+from sql.clients.scheduling import Batch
 from sql.clients.verbs import TimerRef, cancel_timer
 from sql.session import StoreUnavailable
 from tests.support.factories import (

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from sql.clients.outcomes import Refused, Scheduled
-from sql.clients.pending import Batch, draw_keys, schedule_timers
+from sql.clients.scheduling import Batch, draw_keys, schedule_timers
 from sql.clients.verbs import TimerRef, cancel_timer, pause_timer, resume_timer
 from tests.support.factories import (
     HolderClient,

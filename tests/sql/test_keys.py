@@ -16,7 +16,7 @@ import pytest
 
 from embedded.server import EmbeddedPostgres
 from sql.clients.outcomes import KeyTaken, Scheduled
-from sql.clients.pending import Batch, draw_keys, schedule_timers
+from sql.clients.scheduling import Batch, draw_keys, schedule_timers
 from sql.clients.verbs import TimerRef, cancel_timer
 from sql.cluster.identity import release
 from sql.session import StoreUnavailable

@@ -169,7 +169,7 @@ def test_what_is_asked_again_and_again_is_asked_by_those_plans() -> None:
         scaling = Scaling(
             SHARD, CoordinatorSettings(), Session(as_role(dsn, "reader"), application="test"), ask_for_none
         )
-        return [Reading(dsn)._session, scaling._looks]
+        return [Reading(dsn)._session, scaling._session_of_readings]
 
     for session in asyncio.run(sessions()):
         assert QUEUE_PLANS.items() <= session._server_settings.items()

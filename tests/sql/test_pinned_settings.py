@@ -18,7 +18,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from sql.clients.outcomes import Refused, Scheduled
-from sql.clients.pending import Drawn, draw_keys, schedule_timers
+from sql.clients.scheduling import draw_keys, schedule_timers
+from sql.clients.writing import Drawn
 from sql.pinned import PINNED
 from sql.session import UNSYNCED, Session, StatementRefused
 from tests.support.cli_asserts import NOT_THERE, assert_refused

@@ -13,8 +13,9 @@ import pytest
 
 from sql import migrate as module
 from sql.clients.history import Filter, find_timers
-from sql.clients.pending import Drawn, schedule_timers
+from sql.clients.scheduling import schedule_timers
 from sql.clients.verbs import TimerRef, cancel_timer, cancel_timers
+from sql.clients.writing import Drawn
 from sql.log.consuming import consume_once
 from sql.log.partitions import ensure_log_partitions
 from sql.log.records import LogRecord, read_log

@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 from sql.clients.outcomes import Scheduled
-from sql.clients.pending import Batch
+from sql.clients.scheduling import Batch
 from sql.log.records import read_own
 from sql.migrate import migrate
 from sql.session import ALL_TENANTS, NO_TENANTS, NOT_ALLOWED, Session, StatementRefused, StoreUnavailable, Tenants

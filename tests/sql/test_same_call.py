@@ -12,7 +12,7 @@ import pytest
 from shards.firing import is_unplanned, planning_of
 from sql.claims.fire import plan_schedules
 from sql.clients.outcomes import Scheduled
-from sql.clients.pending import Batch
+from sql.clients.scheduling import Batch
 from sql.clients.verbs import NewRule, TimerRef, reschedule_timer, run_timer
 from tests.support.factories import HolderClient, add_holder, query
 from tests.support.roles import OPERATOR

@@ -12,7 +12,7 @@ import pytest
 from shards.firing import is_unplanned, planning_of
 from sql.claims.fire import pause_faulty, plan_schedules
 from sql.clients.outcomes import Scheduled
-from sql.clients.pending import draw_keys, schedule_timers
+from sql.clients.scheduling import draw_keys, schedule_timers
 from sql.clients.verbs import NewRule, Shift, TimerRef, pause_timer, reschedule_timer, resume_timer, run_timer
 from tests.support.factories import HolderClient, add_holder, add_schedule, ends, query, waits
 from tests.support.roles import OPERATOR

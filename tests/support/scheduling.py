@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from sql.clients.outcomes import Scheduled
-from sql.clients.pending import Batch
+from sql.clients.scheduling import Batch
 from tests.support.factories import (
     HolderClient,
 )

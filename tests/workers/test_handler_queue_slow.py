@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.support.handler_queues import running
+from tests.support.handler_queues import Running, running
 from tests.support.handlers import Processes, delivery, spec_of
 from tests.support.waiting import eventually
 from workers import handler_queue, seat
@@ -48,12 +48,16 @@ async def test_where_calls_begin_and_end_nothing_is_given_back(long_s: float) ->
             assert processes.gate is not None
             await asyncio.sleep(long_s / 4)  # not for an event: each call takes a part of that time
             processes.gate.set()
-            await eventually(lambda ended=ended: len(it.settled) > ended)
+            await settles(it, ended + 1)
             processes.gate.clear()
         await eventually(lambda: len(it.settled) == 8)
 
     assert {one.fails for one in it.settled} == {False}
     assert all(one.ending is not None for one in it.settled)
+
+
+async def settles(it: Running, count: int) -> None:
+    await eventually(lambda: len(it.settled) >= count)
 
 
 async def test_behind_long_calls_nothing_is_claimed_and_each_process_has_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,10 +11,11 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from sql.clients import pending
+from sql.clients import planned, writing
 from sql.clients.outcomes import NameTaken, Refused, Scheduled
-from sql.clients.pending import Drawn, draw_keys, schedule_timers
+from sql.clients.scheduling import draw_keys, schedule_timers
 from sql.clients.verbs import TimerRef, cancel_timer, pause_timer
+from sql.clients.writing import Drawn
 from sql.session import StoreUnavailable
 from tests.support.factories import HolderClient, add_holder, ends, intents, query, value, waits
 from tests.support.roles import OPERATOR
@@ -206,9 +207,9 @@ async def test_a_second_attempt_waits_also_for_a_part_of_the_first(dsn: str) -> 
     await add_holder(dsn, 1)
     async with HolderClient(dsn, holder=1, role=OPERATOR) as first, HolderClient(dsn) as second:
         drawn = await draw_keys(first.session, 2)
-        part = [pending._plan(key, it, drawn.at, None) for key, it in zip(drawn.keys, asked, strict=True)][1:]
+        part = [planned.plan_timer(key, it, drawn.at, None) for key, it in zip(drawn.keys, asked, strict=True)][1:]
         await first.begin()
-        await pending._write_whole(first.session, part, drawn, None)
+        await writing.write_whole(first.session, part, drawn, None)
         assert (await first.take(horizon_s=0, fire_overdue=True)).fired == 1
 
         # When all is sent again, and then that part commits

@@ -1,0 +1,61 @@
+"""Timers that are to be written: each with its key, and its schedule's first occurrence."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from sql.requests.requests import IdempotentRequest
+from timers.model import NewTimer
+from timers.occurrence import Occurrence
+from timers.schedule import first_of, parse_schedule
+
+
+class PlannedTimer(NamedTuple):
+    """One timer with its key, and its schedule's first occurrence if it has a schedule."""
+
+    key: int
+    timer: NewTimer
+    first: Occurrence | None
+    repetitions: int
+    request: IdempotentRequest | None = None
+
+
+def plan_timer(key: int, timer: NewTimer, drawn_at: datetime, request: IdempotentRequest | None) -> PlannedTimer:
+    """Give a timer its key and, if it has a schedule, its first occurrence after its key was drawn.
+
+    errors:  InvalidTimer  its schedule can't be read
+    """
+    if timer.schedule is None:
+        return PlannedTimer(key, timer, None, 1, request)
+    rule = parse_schedule(timer.schedule, timer.zone)
+    return PlannedTimer(key, timer, first_of(rule, drawn_at), rule.repetitions, request)
+
+
+def columns_of(planned: Sequence[PlannedTimer], drawn_at: datetime) -> dict[str, object]:
+    """Return the values for schedule_timers and write_named: an array for each column, and when the keys were drawn."""
+    timers = [plan.timer for plan in planned]
+    firsts = [plan.first for plan in planned]
+    columns: dict[str, list[Any]] = {
+        "timer_keys": [plan.key for plan in planned],
+        "due_dates": [first.due_date if first else timer.due_date for first, timer in zip(firsts, timers, strict=True)],
+        "delays": [None if timer.delay is None else str(timer.delay) for timer in timers],
+        "schedules": [timer.schedule for timer in timers],
+        "anchors": [first and first.anchor for first in firsts],
+        "anchor_occurrences": [first and first.anchor_number for first in firsts],
+        "repetitions": [plan.repetitions if plan.first else None for plan in planned],
+        "missed": [None if timer.schedule is None else timer.missed for timer in timers],
+        "names": [timer.name for timer in timers],
+        "tenant_ids": [timer.tenant_id for timer in timers],
+        "payloads": [timer.payload for timer in timers],
+        "targets": [timer.target for timer in timers],
+        "timer_types": [timer.timer_type for timer in timers],
+        "target_element_ids": [timer.target_element_id for timer in timers],
+        "process_instance_keys": [timer.process_instance_key for timer in timers],
+        "element_instance_keys": [timer.element_instance_key for timer in timers],
+        "zones": [None if timer.zone == "UTC" and timer.schedule is None else timer.zone for timer in timers],
+    }
+    # Most timers have no value in most columns. Postgres reads an empty array as such a column, and it takes no time.
+    given: dict[str, object] = {
+        name: [] if column.count(None) == len(column) else column for name, column in columns.items()
+    }
+    return given | {"drawn_at": drawn_at}

@@ -1,0 +1,150 @@
+"""One attempt to write timers under their keys."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from sql.clients.outcomes import KeyTaken, Refused, Scheduled
+from sql.clients.planned import PlannedTimer, columns_of
+from sql.clients.refusals import key_taken, locked, name_taken, refused
+from sql.clients.replay import answers_to_store, replayed_outcomes
+from sql.requests.requests import store_requests
+from sql.session import NOT_ALLOWED, Connection, Session, StatementRefused, StoreLocked
+from sql.statements import statement
+from timers.model import OnConflict
+
+
+class LockPatience(NamedTuple):
+    """How long a batch waits for other transactions' locks before it is cut, and each part of it.
+
+    When `locked_max` of its timers were found to be locked, no other one that has a name is tried.
+    """
+
+    whole_ms: int
+    part_ms: int
+    locked_max: int
+
+
+class Drawn(NamedTuple):
+    """Hold keys for timers still to be written, and the moment from which their schedules are planned.
+
+    A sequence that was set back draws a key a second time, but at another moment: the two together name one timer.
+    """
+
+    keys: Sequence[int]
+    at: datetime
+
+
+@dataclass(slots=True)
+class WriteAttempt:
+    """One attempt to write a batch: cut in halves, as often as needed, until what is at fault is alone.
+
+    All parts take the same lock: an earlier attempt, of which the answer was lost, may have been cut otherwise.
+    """
+
+    session: Session
+    drawn: Drawn
+    patience: LockPatience | None
+    locked_count: int = 0
+
+    async def write(self, planned: Sequence[PlannedTimer], *, is_whole: bool = True) -> dict[int, Scheduled | Refused]:
+        """Write what can be written; give each timer's outcome by its key.
+
+        errors:  StoreUnavailable  the outcome is unknown: make another attempt with the same keys
+        """
+        wait_ms = None
+        if self.patience is not None:
+            if self.locked_count >= self.patience.locked_max:
+                return await self._write_unnamed(planned)
+            wait_ms = self.patience.whole_ms if is_whole else self.patience.part_ms
+        try:
+            return await write_whole(self.session, planned, self.drawn, wait_ms)
+        except StatementRefused as error:
+            if error.sqlstate == NOT_ALLOWED:
+                raise
+            if len(planned) == 1:
+                return {planned[0].key: refused(planned[0].timer, error)}
+        except StoreLocked:
+            # A timer without a name waits for nobody's row: somebody has locked the table.
+            if self.patience is None or all(plan.timer.name is None for plan in planned):
+                raise
+            if len(planned) == 1:
+                self.locked_count += 1
+                return {planned[0].key: locked(planned[0].timer)}
+        middle = len(planned) // 2
+        first = await self.write(planned[:middle], is_whole=False)
+        return first | await self.write(planned[middle:], is_whole=False)
+
+    async def _write_unnamed(self, planned: Sequence[PlannedTimer]) -> dict[int, Scheduled | Refused]:
+        """Write those without a name, which only a lock of the whole table can keep waiting."""
+        unnamed = [plan for plan in planned if plan.timer.name is None]
+        held = {plan.key: locked(plan.timer) for plan in planned if plan.timer.name is not None}
+        return held | await WriteAttempt(self.session, self.drawn, None).write(unnamed)
+
+
+async def write_whole(
+    session: Session, planned: Sequence[PlannedTimer], drawn: Drawn, wait_ms: int | None
+) -> dict[int, Scheduled | Refused]:
+    """Write all of some timers in one transaction, or none; `wait_ms` bounds the wait for a lock.
+
+    errors:  StatementRefused  one of them is refused
+             StoreLocked       another transaction holds a lock for longer
+             StoreUnavailable  the outcome is unknown
+    """
+    if not planned:
+        return {}
+    async with session.transaction() as connection:
+        # Each statement sees what was committed before it began. The first waits for an earlier attempt that is still
+        # running, and that may have stored the same requests.
+        await connection.execute(*statement("lock_keys").with_values({"first_key": drawn.keys[0]}))
+        if wait_ms is not None:
+            await connection.execute(*statement("limit_lock_wait").with_values({"wait": f"{wait_ms}ms"}))
+        answered = await replayed_outcomes(connection, planned)
+        left = [plan for plan in planned if plan.key not in answered]
+        outcomes = await _write_locked(connection, left, drawn.at) if left else {}
+        if answers := list(answers_to_store(left, outcomes)):
+            await store_requests(connection, answers)
+    return answered | outcomes
+
+
+async def _write_locked(
+    connection: Connection, planned: Sequence[PlannedTimer], at: datetime
+) -> dict[int, Scheduled | Refused]:
+    # The first statement locks the timers of an earlier attempt. So the second finds each of them, either still
+    # pending or with the record of its end. Without the locks, a timer that ended during the second would be
+    # written once more.
+    keys = [plan.key for plan in planned]
+    await connection.execute(*statement("hold_pending").with_values({"timer_keys": keys}))
+    added = await connection.fetch(*statement("schedule_timers").with_values(columns_of(planned, at)))
+    outcomes: dict[int, Scheduled | Refused] = {row["timer_key"]: Scheduled(*row) for row in added}
+    missing = [key for key in keys if key not in outcomes]
+    if missing:
+        rows = await connection.fetch(*statement("known_keys").with_values({"timer_keys": missing, "drawn_at": at}))
+        outcomes |= {row["timer_key"]: _known(*row) for row in rows}
+    named = [plan for plan in planned if plan.key not in outcomes and plan.timer.on_conflict != OnConflict.REFUSE]
+    if named:
+        values = columns_of(named, at) | {"on_conflicts": [plan.timer.on_conflict for plan in named]}
+        rows = await connection.fetch(*statement("write_named").with_values(values))
+        outcomes |= {asked: Scheduled(*row) if row[0] else key_taken(asked) for asked, *row in rows}
+    refused = [plan for plan in planned if plan.key not in outcomes]
+    used = await _used_keys(connection, [plan.key for plan in refused if plan.timer.name is not None])
+    return outcomes | {plan.key: _conflict(plan, used) for plan in refused}
+
+
+async def _used_keys(connection: Connection, keys: Sequence[int]) -> set[int]:
+    """Find the keys that are other timers', of tenants whose rows we can't see."""
+    if not keys:
+        return set()
+    rows = await connection.fetch(*statement("used_keys").with_values({"timer_keys": keys}))
+    return {row["timer_key"] for row in rows}
+
+
+def _known(timer_key: int, due_date: datetime, ours: bool, replaced: bool) -> Scheduled | KeyTaken:
+    return Scheduled(timer_key, due_date, "replaced" if replaced else "created") if ours else key_taken(timer_key)
+
+
+def _conflict(plan: PlannedTimer, used: Collection[int]) -> Refused:
+    # A timer without a name has no name conflict. A schedule without one is named after its key, so the key is taken.
+    is_key_taken = plan.timer.name is None or plan.key in used
+    return key_taken(plan.key) if is_key_taken else name_taken(plan.timer)
