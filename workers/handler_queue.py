@@ -20,7 +20,7 @@ from workers.calls import Calls
 from workers.context import WorkerContext
 from workers.handler import HandlerSpec
 from workers.process import HandlerProcess
-from workers.seat import LONG_S, Called, Seat
+from workers.seat import Called, Seat
 
 TELL_S = 1.0  # between two log lines about attempts that failed: a handler may fail thousands of times a second
 QUEUED_CHUNKS = 2  # that wait in memory beside those in progress
@@ -67,42 +67,24 @@ class HandlerQueue:
     def places(self) -> int:
         """Return how many more deliveries are to be claimed.
 
-        A claim costs nearly the same for few as for many, so it waits until half of the places are free; but no process
-        waits for another one's long call.
+        A claim costs nearly the same for few as for many, so it waits until half of the places are free.
         """
         free = self.free
-        return free if 2 * free >= self._most or self._is_slow else 0
+        return free if 2 * free >= self._most else 0
 
     @property
     def free(self) -> int:
         """Return how many more deliveries it may have; without a process one, for which `add` starts it."""
         if not self.is_up:
             return 1 if not len(self) and self._next_start_s() == 0.0 else 0
-        if self._stands_s() >= LONG_S:
-            return 0
         return max(0, self._most - len(self))
 
     @property
     def _most(self) -> int:
-        most = min(self._quick_room if not self._is_slow else sum(map(self._room, self._seats)), IN_HAND_MAX)
+        most = min(sum(self._room(seat) for seat in self._seats if seat.is_started) * (1 + QUEUED_CHUNKS), IN_HAND_MAX)
         if (rate := self.spec.policy.rate_per_s) is not None:
             most = min(most, self.spec.policy.batch * (1 + int(rate)))  # a second's worth
         return min(most, int(PAYLOADS_BYTES_MAX / max(1.0, self._payload_bytes)))
-
-    @property
-    def _quick_room(self) -> int:
-        return sum(self._room(seat) for seat in self._seats if seat.is_started) * (1 + QUEUED_CHUNKS)
-
-    @property
-    def _is_slow(self) -> bool:
-        """Say whether what waits here would wait long: for functions of which a process calls few at a time."""
-        is_few = not self.spec.is_async or self.spec.takes_batch
-        return is_few and all(seat.is_slow for seat in self._seats if seat.is_started)
-
-    def _stands_s(self) -> float:
-        """Return for how long no process has begun or ended a call, if none has room for another."""
-        now_s = time.monotonic()
-        return min((seat.stands_s(now_s) for seat in self._seats if seat.is_started), default=0.0)
 
     def add(self, deliveries: Sequence[ClaimedDelivery]) -> None:
         """Take deliveries that were claimed; without a process to call them, give them back and start one.
@@ -129,7 +111,6 @@ class HandlerQueue:
                     # What waits for the rate needs no process.
                     allowed = self._bucket.room(time.monotonic())
                     self._start_seats(int(min(len(self._waiting) + len(self._suspects), allowed)))
-                    self._let_go()
                 await self._changed.wait()
         finally:
             await self._calls.break_off()
@@ -157,17 +138,6 @@ class HandlerQueue:
         self._suspects.clear()
         self._waiting.clear()
         return left
-
-    def _let_go(self) -> None:
-        """Give back what waits for long calls, as it was: another worker may have room for it."""
-        if not self._waiting or not self.is_up:
-            return
-        left_s = LONG_S - self._stands_s()
-        if left_s > 0.0:
-            self._wake_in(left_s)
-            return
-        self._context.settle([Settlement(it, None, delay_s=None) for it in self._waiting])
-        self._waiting.clear()
 
     def _next_start_s(self) -> float | None:
         """Return the seconds until a further process may be started; None: one starts, or all are up."""

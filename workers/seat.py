@@ -29,7 +29,6 @@ from workers.user_process import NotCalled
 
 CHUNK_S = 0.02  # a chunk is as large as is called in about this time
 CHUNK_MAX = 500
-LONG_S = 1.0  # for one call: what waits for its end is better off elsewhere
 GRACE_S = 1.0  # beyond the handler's own timeout, until its process is killed
 START_S = 60.0  # for the import of the user's code
 RESTART = Backoff(2.0, 30.0)
@@ -68,8 +67,6 @@ class Seat:
         self._watch: asyncio.Task[None] | None = None
         self._calls = 0
         self._deliveries = 0
-        self._moved_s = 0.0  # when a call last began or ended
-        self._took_s = 0.0  # the last one
         self._alone = False
         self._is_cut_off = False  # nothing reaches its process, and calls of it wait until Ray says how it ended
 
@@ -86,15 +83,6 @@ class Seat:
     def is_started(self) -> bool:
         """Say whether its process is up: a call begins at once."""
         return self._started
-
-    @property
-    def is_slow(self) -> bool:
-        """Say whether a call took long: what waits behind one waits long, too."""
-        return self._took_s >= LONG_S
-
-    def stands_s(self, now_s: float) -> float:
-        """Return for how long no call has begun or ended, if it has no room for another."""
-        return 0.0 if self.has_room else now_s - self._moved_s
 
     @property
     def start_in_s(self) -> float | None:
@@ -120,7 +108,6 @@ class Seat:
         """Reserve room for a chunk, which `call` then calls; beside one that is alone nothing else is called."""
         self._calls += 1
         self._deliveries += len(chunk)
-        self._moved_s = time.monotonic()
         self._alone = alone
 
     async def call(self, chunk: Sequence[ClaimedDelivery], *, now: Callable[[], datetime]) -> Called:
@@ -132,7 +119,6 @@ class Seat:
         finally:
             self._calls -= 1
             self._deliveries -= len(chunk)
-            self._moved_s = time.monotonic()
             self._alone = False
             if self._is_cut_off and self.is_empty:
                 self._end_idle("nothing reaches it")
@@ -187,7 +173,6 @@ class Seat:
             return self._lose(process, chunk, Failed(str(error) or type(error).__name__), began_s, began_at)
         count = len(answer.outcomes)
         self.failed_starts = 0
-        self._took_s = answer.took_s
         self.chunk = next_chunk(self.chunk, answer.took_s, count)
         return Called(chunk[:count], answer.outcomes, answer.took_s / count, began_at, uncalled=chunk[count:])
 
