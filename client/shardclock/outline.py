@@ -76,6 +76,7 @@ class _Outline:
 
     def __init__(self) -> None:
         self._names: dict[str, str] = {}
+        self._objects_around = 0
         self._shapes: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
             **dict.fromkeys(HOLDING, self._holding),
             "definitions": self._definitions,
@@ -91,7 +92,7 @@ class _Outline:
         kind = schema["type"]
         if kind in PLAIN:
             return _plain(schema)
-        if kind in WITHIN:
+        if kind in WITHIN and schema.get("on_error", "raise") == "raise":
             return self.of(schema[WITHIN[kind]])
         shape = self._shapes.get(kind)
         return self._named(schema, dict(ANYTHING) if shape is None else shape(schema))
@@ -118,7 +119,9 @@ class _Outline:
         if schema.get("custom_init"):
             return dict(ANYTHING)
         if schema.get("root_model"):
-            return self.of(inner)
+            # Its own configuration holds for what is within, and not that of an object around it.
+            has_own = set(schema.get("config") or ()) - FORGOTTEN
+            return dict(ANYTHING) if has_own or self._objects_around else self.of(inner)
         if inner["type"] != "model-fields":
             return dict(ANYTHING)
         return self._object({**schema, **inner, "config": schema.get("config")}, inner["fields"])
@@ -139,6 +142,7 @@ class _Outline:
         """Write what has fields as what it is in JSON, an object."""
         if (schema.get("config") or {}).get("regex_engine") == PYTHONS_ENGINE:
             return dict(ANYTHING)
+        self._objects_around += 1
         outlined = {
             name: {
                 "type": "typed-dict-field",
@@ -148,6 +152,7 @@ class _Outline:
             }
             for name, it in fields.items()
         }
+        self._objects_around -= 1
         kept = ("strict", "extra_behavior", "config")
         said = {key: _scalars(schema[key]) for key in kept if schema.get(key) is not None}
         if isinstance(schema.get("cls"), type):

@@ -106,7 +106,7 @@ spent as (
 ),
 returned as (
     update shardclock.messages m
-    set correlated = array_remove(m.correlated, r.process_id)
+    set correlated = array_remove(m.correlated, r.process_id), came_back = true
     from (
         select r.message, r.process_id
         from jsonb_to_recordset(:returned::jsonb) as r (instance_key bigint, message bigint, process_id text)

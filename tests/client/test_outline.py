@@ -20,6 +20,7 @@ from pydantic import (
     Discriminator,
     Field,
     Json,
+    OnErrorOmit,
     RootModel,
     SecretStr,
     StringConstraints,
@@ -66,6 +67,19 @@ class Settings(BaseModel):
     is_dry: bool = False
     since: datetime | None = None
     token: str = "hunter2"  # a default is not written
+
+
+class Days(RootModel[int]):
+    pass
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(strict=True)
+    days: Days
+
+
+class Words(RootModel[str]):
+    model_config = ConfigDict(coerce_numbers_to_str=True)
 
 
 class Tree(BaseModel):
@@ -221,6 +235,7 @@ def test_what_a_type_refuses_for_its_form_is_told_without_its_value(of: Any, con
         (date, "2026-12-01"), (timedelta, "PT5M"), (timedelta, 60), (Json[list[int]], "[1]"), (SecretStr, "s"),
         (Annotated[int, BeforeValidator(len)], "abc"),
         (Annotated[float, Field(multiple_of=0.1)], 0.3), (float, "inf"), (Literal[1], 1), (Any, {"a": [None]}),
+        (Strict, {"days": "5"}), (Words, 5), (list[OnErrorOmit[int]], ["a", 1]),
         (int | str, "x"), (RootModel[dict[str, list[int]]], {"a": [1]}),
         (dict[Annotated[str, Field(pattern="^([a-z]+)+$")], int], {"abcdefghijklmnopqrstuvwxyzabcdefghijkl": 1}),
     ],

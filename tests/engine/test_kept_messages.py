@@ -133,6 +133,23 @@ async def test_a_message_for_a_token_that_is_gone_is_for_the_next_one() -> None:
         assert [await it.state(key) for key in (second, third)] == ["COMPLETED", "RUNNING"]
 
 
+async def test_a_message_that_came_back_is_not_overtaken_by_a_newer_one() -> None:
+    async with running() as it:
+        await it.deploy(RECEIVE, connected="s>r r>e", beside=SHARED)
+        gone, second, third = [await it.start(order="42") for _ in range(3)]
+        assert await instances.cancel_instance(it.session, gone) == "SENT"  # the engine has not looked yet
+        assert await publish(it, "42", {"i": 1}, MONTH_S) == [gone]
+        assert await publish(it, "42", {"i": 2}, MONTH_S) == [second]
+        await it.settle()
+        assert [await it.state(key) for key in (gone, second, third)] == ["CANCELED", "COMPLETED", "RUNNING"]
+
+        # The first one has come back, and no engine has looked yet for what is kept.
+        assert await publish(it, "42", {"i": 3}, 0.0) == []
+        await it.settle()
+
+        assert (await it.see(third)).result == {"order": "42", "i": 1}
+
+
 async def test_a_message_for_a_token_that_has_gone_on_is_for_the_next_one() -> None:
     async with running() as it:
         await it.deploy(RECEIVE, connected="s>r r>e", beside=SHARED)

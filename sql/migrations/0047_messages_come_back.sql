@@ -1,0 +1,110 @@
+-- A kept message that came to nobody, because its token was gone, is for the next one that waits. Before, a newer one
+-- overtook it until an engine looked for kept messages: the newest had come to that process, so nobody asked for older ones.
+alter table shardclock.messages add column came_back boolean not null default false;
+create index messages_that_came_back on shardclock.messages (tenant_id, name, correlation) where came_back;
+
+create or replace function shardclock.publish_message(
+    name text,
+    correlation text default '',
+    variables jsonb default '{}',
+    tenant_id text default 'default',
+    time_to_live interval default '0'
+)
+returns setof bigint
+language plpgsql
+set enable_seqscan = off
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    message bigint;
+    got record;
+    reached text[] := '{}';
+    had_newest text[];
+    waiting bigint[];
+    signal jsonb := jsonb_build_object('kind', 'happened', 'variables', variables);
+begin
+    perform shardclock.check_variables(variables);
+    if time_to_live > interval '366 days' then
+        raise exception 'time_to_live % is not possible: a message is kept for at most 366 days', time_to_live
+            using errcode = 'invalid_parameter_value';
+    end if;
+    perform shardclock.lock_message(tenant_id, name, correlation);
+    -- Drawn under the lock, so that messages of this name and key are kept in the order of their keys.
+    message := nextval('shardclock.timer_key_seq');
+    if time_to_live > interval '0' then
+        signal := signal || jsonb_build_object('message', message);
+    end if;
+    -- Tokens that wait get kept messages first: an engine may not have looked for these yet. Messages are given in their
+    -- order: a process that has had the newest has had all, but those that came back.
+    select m.correlated into had_newest
+    from shardclock.messages m
+    where m.tenant_id = publish_message.tenant_id and m.name = publish_message.name
+        and m.correlation = publish_message.correlation and m.expires_at > now()
+    order by m.message_key + 0 desc
+    limit 1;
+    while found and shardclock.correlate_waiting(array(
+        select w.instance_key
+        from shardclock.subscriptions w
+        where w.kind = 'message' and w.tenant_id = publish_message.tenant_id
+            and w.name = publish_message.name and w.correlation = publish_message.correlation
+            and w.taken_by is null and w.instance_key is not null
+            and (
+                w.process_id <> all (had_newest)
+                or exists (
+                    select
+                    from shardclock.messages m
+                    where m.tenant_id = w.tenant_id and m.name = w.name and m.correlation = w.correlation
+                        and m.came_back and m.expires_at > now() and w.process_id <> all (m.correlated)
+                        and octet_length(m.variables::text) <= 1048576
+                )
+            )
+    )) > 0 loop
+    end loop;
+    loop
+        -- A subscription may go while we wait for its row. Then the next one of its process is found in the next round.
+        waiting := array(
+            select f.subscription_key
+            from (
+                select distinct on (w.process_id) w.subscription_key
+                from shardclock.subscriptions w
+                where w.kind = 'message' and w.tenant_id = publish_message.tenant_id
+                    and w.name = publish_message.name and w.correlation = publish_message.correlation
+                    and w.taken_by is null and w.instance_key is not null and w.process_id <> all (reached)
+                order by w.process_id, w.opened_at
+            ) f
+        );
+        exit when waiting = '{}';
+        for got in
+            update shardclock.subscriptions s
+            set taken_by = case when s.is_once then message end
+            where s.subscription_key = any (waiting) and s.taken_by is null
+            returning s.*
+        loop
+            perform shardclock.send_signal(got.instance_key, got.tenant_id, signal, got.token, got.node_id);
+            reached := reached || got.process_id;
+            return next got.instance_key;
+        end loop;
+    end loop;
+    for got in
+        select s.*
+        from shardclock.subscriptions s
+        where s.kind = 'message' and s.tenant_id = publish_message.tenant_id and s.name = publish_message.name
+            and s.definition_key is not null and s.process_id <> all (reached)
+    loop
+        reached := reached || got.process_id;
+        return next shardclock.send_signal(
+            null, got.tenant_id,
+            signal || jsonb_build_object('kind', 'begin', 'definition', got.definition_key), null, got.node_id
+        );
+    end loop;
+    if time_to_live > interval '0' then
+        insert into shardclock.messages (
+            message_key, expires_at, tenant_id, name, correlation, correlated, variables
+        )
+        values (
+            message, now() + time_to_live, publish_message.tenant_id, publish_message.name,
+            publish_message.correlation, reached, publish_message.variables
+        );
+    end if;
+end
+$$;
