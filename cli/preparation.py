@@ -14,12 +14,13 @@ from sql.cluster.leadership import scale as set_scale
 from sql.deliveries.handlers import count_handlers, declare_handlers
 from sql.dsn import Dsn
 from sql.jobs.declare import declare_jobs
-from sql.session import Session, StatementRefused, StoreUnavailable
+from sql.session import Session, StatementRefused, StoreLocked, StoreUnavailable
 from workers.app import App
 
 # Between two checks; each opens a connection.
 HOLD_LOOK_S = 1.0  # whether a hold has ended
 LEAD_LOOK_S = 5.0  # which cluster leads
+NOT_WRITTEN = "shards wanted, handlers and jobs are not written yet"
 
 
 class Leads(Enum):
@@ -47,6 +48,16 @@ class Preparation:
         self._look_at_s = 0.0
         self._said = ""
 
+    def begin(self, dsn: Dsn) -> None:
+        """Write it for the first time; where a client's open transaction is in the way, `tend` does it a little later.
+
+        errors:  StoreUnavailable  the outcome is unknown: call again
+        """
+        try:
+            asyncio.run(self.turn(dsn))
+        except StoreLocked as error:
+            self._say(f"{NOT_WRITTEN}: {error}; trying again")
+
     def tend(self, dsn: Dsn) -> None:
         """Write what has become due, after a hold or when the lead has moved; call this every `TEND_S`."""
         if (self._is_written and self._app is None) or time.monotonic() < self._look_at_s:
@@ -56,7 +67,7 @@ class Preparation:
             asyncio.run(self.turn(dsn))
         except (StoreUnavailable, StatementRefused) as error:  # a running cluster outlives both
             if not self._is_written:
-                self._say(f"shards wanted and handlers are not written yet: {error}; trying again")
+                self._say(f"{NOT_WRITTEN}: {error}; trying again")
 
     async def turn(self, dsn: Dsn) -> None:
         """Write it, and say if the database is on hold; on one that is not this installation's, only say so.

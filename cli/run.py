@@ -56,7 +56,7 @@ def up(
         if not _is_ready(database, stop):
             return DONE
         preparation = Preparation(settings, found)
-        asyncio.run(preparation.turn(database.dsn))
+        preparation.begin(database.dsn)
         with running_cluster(
             settings, database, tell=tell, keep_running=keep_running, app=found, stopped=stop.is_set
         ) as cluster:

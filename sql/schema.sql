@@ -501,7 +501,8 @@ CREATE TABLE shardclock.messages (
     name text NOT NULL,
     correlation text NOT NULL,
     correlated text[] DEFAULT '{}'::text[] NOT NULL,
-    variables jsonb NOT NULL
+    variables jsonb NOT NULL,
+    came_back boolean DEFAULT false NOT NULL
 );
 
 CREATE TABLE shardclock.migrations (
@@ -879,6 +880,8 @@ CREATE INDEX messages_by_age ON shardclock.messages USING btree (expires_at);
 
 CREATE INDEX messages_by_name ON shardclock.messages USING btree (tenant_id, name, correlation, ((message_key + 0)));
 
+CREATE INDEX messages_that_came_back ON shardclock.messages USING btree (tenant_id, name, correlation) WHERE came_back;
+
 CREATE INDEX process_starts_by_age ON shardclock.process_starts USING btree (asked_at);
 
 CREATE INDEX subscriptions_by_definition ON shardclock.subscriptions USING btree (definition_key) WHERE (definition_key IS NOT NULL);
@@ -1019,7 +1022,7 @@ ALTER TABLE ONLY shardclock.holders
 -- pending_key(bigint, text, text)  0006_verbs.sql
 -- plain_length(text)  0004_dates.sql
 -- plan_job(shardclock.jobs, timestamp with time zone)  0011_jobs.sql
--- publish_message(text, text, jsonb, text, interval)  0044_messages_in_order.sql
+-- publish_message(text, text, jsonb, text, interval)  0047_messages_come_back.sql
 -- read_log(bigint, integer, integer, integer, bigint)  0002_command_log.sql
 -- record_act(text, text, text, text, text, jsonb, text, text)  0017_audit.sql
 -- redrive_dead_letters(bigint[], integer)  0026_deliveries_in_hand.sql

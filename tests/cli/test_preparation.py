@@ -12,8 +12,9 @@ from sql.cluster.leadership import hand_over, lead, resign
 from sql.dsn import Dsn
 from sql.session import Session
 from tests.support.deliveries import declare
-from tests.support.factories import query
+from tests.support.factories import HolderClient, query
 from tests.support.handlers import spec_of
+from tests.support.jobs import job_spec
 from tests.support.roles import as_role
 from workers.app import App
 
@@ -125,6 +126,29 @@ def test_an_up_withdraws_the_handlers_of_others_where_no_other_cluster_leads(dsn
     turn(preparation(), dsn)
 
     assert handlers(dsn) == ["order.expired"]
+
+
+def test_a_client_s_open_transaction_ends_no_start_and_the_app_is_declared_when_it_has_ended(
+    dsn: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    it = preparation(app=App("orders", ".", (spec_of(),), jobs=(job_spec(),)))
+    shard_dsn = Dsn.of(as_role(dsn, "shard"))
+
+    async def begin_meanwhile() -> None:
+        async with HolderClient(dsn, holder=1) as client:
+            await client.begin()
+            await client.value("select shardclock.lock_job_names(shared => true)")
+            await asyncio.to_thread(it.begin, shard_dsn)
+
+    asyncio.run(begin_meanwhile())
+    said = capsys.readouterr().err
+    assert said.startswith("app orders: 1 handler")
+    assert "shards wanted, handlers and jobs are not written yet: " in said
+    assert said.endswith("; trying again\n")
+
+    it.tend(shard_dsn)
+
+    assert [row["name"] for row in asyncio.run(query(dsn, "select name from shardclock.jobs"))] == ["refresh"]
 
 
 def test_shards_wanted_are_written_once_wherever_the_lead_goes(dsn: str) -> None:
