@@ -6,7 +6,9 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from sql.session import Session
+from sql.statements import statement
 
+START_LOCK_WAIT = "100ms"  # meanwhile the engine takes no other signals
 TAKEN_BYTES_MAX = 32 * 2**20  # of signals and states that one statement reads, but for the last signal
 
 
@@ -95,10 +97,15 @@ async def put_off_signals(
 async def cancel_start(session: Session, instance_key: int, *, signal_key: int) -> bool:
     """Cancel an instance whose start was given up, for whoever sent the signal; say whether it was.
 
-    errors:  StoreUnavailable  the outcome is unknown: call again
+    errors:  StoreLocked       somebody's transaction is about that start: call again later
+             StoreUnavailable  the outcome is unknown: call again
     source:  sql/processes/cancel_start.sql
     """
-    row = await session.row("cancel_start", instance_key=instance_key, signal_key=signal_key)
+    async with session.transaction() as connection:
+        await connection.execute(*statement("limit_lock_wait").with_values({"wait": START_LOCK_WAIT}))
+        row = await connection.fetchrow(
+            *statement("cancel_start").with_values({"instance_key": instance_key, "signal_key": signal_key})
+        )
     return bool(row and row["cancelled"])
 
 

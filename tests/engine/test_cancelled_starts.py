@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -91,14 +92,15 @@ async def start_given_up(dsn: str, *, timeout_s: float = 10.0) -> AsyncIterator[
 
 
 async def test_a_start_that_somebody_has_locked_holds_up_no_other_instance(dsn: str) -> None:
-    async with start_given_up(dsn, timeout_s=1.0) as (session, engine, key):
+    async with start_given_up(dsn, timeout_s=3 * BOUND_S) as (session, engine, key):
         other = await processes.start(session, "p")
         somebody = await asyncpg.connect(dsn, timeout=BOUND_S)
         try:
             await somebody.execute("begin")
             await somebody.execute("select from shardclock.dead_letters where timer_key = $1 for update", key)
-            for _ in range(3):
-                await engine.turn()
+            async with asyncio.timeout(BOUND_S):
+                for _ in range(3):
+                    await engine.turn()
         finally:
             await somebody.close(timeout=BOUND_S)
 
