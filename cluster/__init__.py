@@ -17,6 +17,18 @@ releases it.
 **Kill.** No timer needs an orderly stop to be safe. What `kill -9` leaves behind repairs itself: leases run out, the
 kernel releases the file locks, Postgres recovers from its log. An orderly stop is only quicker.
 
+    settings     all settings, read once and checked together
+    database     the one that the settings name, or the embedded one
+    running      a running cluster: what is started, tended and stopped
+    ray_cluster, host, node  Ray: ours or a named one, the process that holds it, what its nodes learn
+    actors       the actors of all roles, as Ray runs them
+    gateway, exporter        the processes beside it
+    restarts, failed         when something that died is started again, and why a cluster can't run
+    drain        a node that is about to leave
+    families     all metrics, brought together
+    logs, scratch            log lines, and directories that are removed after us
+    testing      a cluster for tests, with a clock that they move
+
 This is the composition root: it may import every package but `cli` and `demo`; only those two, tests and benchmarks
 import it.
 """

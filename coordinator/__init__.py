@@ -20,5 +20,6 @@ lead without making a timer late.
 How many keepers a role has is set by an operator. The number of shards may also follow the forecast within bounds
 (`scaling`, `demand`). The leader also makes and drops the days of the command log (`retention`).
 
-`actor` is the Ray actor around the loop, `stats` counts what was done.
+`actor` is the Ray actor around the loop, `stats` counts what was done, as `families` names it. `settings` has the
+numbers.
 """

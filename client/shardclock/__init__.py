@@ -25,11 +25,11 @@ in common is in `shardclock.api`.
 
 `timer` is what a handler gets, `handler` declares it (with `policy`, `durations` and `signature`), `app` finds the
 handlers of a module, `calling` calls them (with `payload` and `deadline`), `outcome` says how an attempt ended (with
-`raised`, `result` and `reason`), `testing` calls them in a user's tests (with `stepping`, which finds a cluster whose
-clock a test moves). `jobs` declares a job (with `job_policy`, and `outline`, which says what its configurations look
-like), `run` is what its function gets, `job_calling` runs it (with `captured`, which keeps what it prints). What can't
-be a handler or a job is refused when it is declared, with `InvalidHandler`: one sentence with the value, the rule and
-the way out.
+`raised`, `result`, `recorded` and `reason`), `testing` calls them in a user's tests (with `stepping`, which finds a
+cluster whose clock a test moves). `jobs` declares a job (with `job_policy`, and `outline`, which says what its
+configurations look like), `run` is what its function gets, `job_calling` runs it (with `captured`, which keeps what it
+prints). What can't be a handler or a job is refused when it is declared, with `InvalidHandler` (`refusal`): one
+sentence with the value, the rule and the way out.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -63,9 +63,8 @@ class Line:
 
 def lines() -> Iterator[Line]:
     """Read the page's table."""
-    (table,) = re.findall(
-        r"^\| +\| shard \| scheduler \| gateway \| consumer \| reader \|\n\|[-|]+\|\n((?:\|.*\n)+)", PAGE, re.MULTILINE
-    )
+    heads = r"^\| +\| shard \| scheduler \| gateway \| consumer \| reader \|\n\|[-|]+\|\n"
+    (table,) = re.findall(heads + r"((?:\|.*\n)+)", PAGE, re.MULTILINE)
     for row in table.splitlines():
         first, *cells = (cell.strip() for cell in row.strip("|").split("|"))
         rights = (frozenset(re.findall(r"\w+", cell)) for cell in cells)

@@ -44,9 +44,9 @@ LONG = {
         "api_keys calendar claim_races conflict_races conflicts consuming consuming_trouble counts deliveries "
         "delivery_verbs empty_plans endpoints fence functions groups identity instances_by_state "
         "job_clocks_and_locks job_ends job_files job_looks job_measures job_races job_verbs jobs keys leasing_lost "
-        "leasing_members locked_deliveries log_marks log_writers migrate moved_clock parsing pending plan_traps "
+        "leasing_members locked_deliveries log_marks log_writers migrate moved_clock parsing plan_traps "
         "policy policy_plans requests retention rights roles row_security run_timer same_call scan_window_claims "
-        "schedules search_plans session settling statement_races task_lists verb_races verbs"
+        "schedules scheduling search_plans session settling statement_races task_lists verb_races verbs"
     ),
     "timers": "cron cron_counts cron_oracles",
     "webhooks": "sender",

@@ -12,6 +12,7 @@ somebody wants the run to end, whether its lease goes on, and what the run has s
     needs    what a run's process is asked for
     process  the process of a run, as its worker sees it
     look_planner  when the worker looks for starts that are due, and how many it reads (pure)
+    ahead    how many runs are begun before their places are free (pure)
     gate     when a hint leads to a look (pure)
     actor    the Ray actor in which a run is made
 """

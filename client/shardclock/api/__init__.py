@@ -3,6 +3,7 @@
     fields   what is asked: the fields of a timer, and how they are written
     answers  what is answered
     changes  what the state means that a verb leaves its timer in
+    processes  what is answered about processes
     errors   why something was not done, by class
 
 It needs neither HTTP nor a driver of Postgres; users import from `shardclock.http` and `shardclock.sql`.

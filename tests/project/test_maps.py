@@ -1,0 +1,36 @@
+"""Hold the map in each package's docstring against the modules that are there."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.support import ROOT
+
+PACKAGES = sorted(path.parent for top in ROOT.glob("*/py.typed") for path in top.parent.rglob("__init__.py"))
+# The modules of these packages are one of a kind each, and called by their subject.
+OF_A_KIND = {"bpmn/feel/functions", "cli"}
+# A package with so few modules needs no map.
+FEW = 2
+
+
+def mapped() -> list[Path]:
+    return [it for it in PACKAGES if it.relative_to(ROOT).as_posix() not in OF_A_KIND and len(modules_of(it)) >= FEW]
+
+
+def modules_of(package: Path) -> set[str]:
+    folders = {path.parent.name for path in package.glob("*/__init__.py")}
+    return {path.stem for path in package.glob("*.py")} - {"__init__"} | folders
+
+
+@pytest.mark.parametrize("package", mapped(), ids=lambda it: it.relative_to(ROOT).as_posix())
+def test_a_package_s_docstring_names_each_of_its_modules(package: Path) -> None:
+    said = ast.get_docstring(ast.parse((package / "__init__.py").read_text(encoding="utf-8"))) or ""
+    assert modules_of(package) - set(re.findall(r"\w+", said)) == set()
+
+
+def test_there_are_packages_with_a_map() -> None:
+    assert len(mapped()) > 30
