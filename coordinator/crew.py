@@ -11,9 +11,9 @@ from coordinator.fleet import RayFleet
 from coordinator.plan import Observed, Plan, plan
 from coordinator.quarantine import Quarantine
 from coordinator.settings import CoordinatorSettings
-from coordinator.stats import NEVER_STARTED, SILENT, UNREACHABLE, CrewStats
+from coordinator.stats import CrewStats
 from coordinator.supervisor import Supervisor
-from coordinator.takeover import lost_holders
+from coordinator.takeover import NEVER_STARTED, SILENT, UNREACHABLE, lost_holders
 from sql.cluster.holders import WORKER, Holder, assign, cut_off, end_holders, list_holders
 from sql.cluster.leadership import Leadership
 from sql.session import Session, StatementRefused

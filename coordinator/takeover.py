@@ -2,10 +2,12 @@
 
 from collections.abc import Collection, Container, Mapping, Sequence
 
-from coordinator.stats import SILENT
 from sql.cluster.holders import Holder
 
 NOT_OURS = "not supervised any more"
+
+# Why a keeper is gone; Ray names an actor that it can't reach so.
+UNREACHABLE, SILENT, NEVER_STARTED = "ActorUnavailableError", "silent", "never started"
 
 
 def lost_holders(

@@ -12,6 +12,7 @@ from metrics.report import Reporter
 from sql.cluster.holders import Incarnation
 from sql.deliveries.hints import SIGNALS, send_delivery_hint
 from sql.dsn import Dsn
+from sql.hints import HINT_S
 from sql.processes.signals import (
     KEPT_BEGIN,
     Stripe,
@@ -21,7 +22,6 @@ from sql.processes.signals import (
     forget_starts,
 )
 
-HINT_S = 0.5  # the longest wait for one hint, so that an engine that was asked to stop notices
 HINT_GAP_S = 0.002  # between two turns that hints ask for
 BUSY_PAUSE_S = 0.004  # after the first turn in which nothing was due
 IDLE_AFTER_S = 2.0  # without a signal for so long, an engine looks more seldom

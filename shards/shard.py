@@ -22,6 +22,7 @@ from sql.claims.hints import DUE
 from sql.cluster.holders import Incarnation
 from sql.deliveries.hints import send_delivery_hint
 from sql.dsn import Dsn
+from sql.hints import HINT_S
 from sql.log.hints import send_hint
 from sql.session import StatementRefused, StoreUnavailable
 from timers.model import ClaimedTimer
@@ -35,7 +36,6 @@ CLAIM_ONLY_S = 10.0
 # An alarm is set again only when Postgres's time proves to be later than estimated by more than this: an alarm is no
 # more exact.
 ALARM_SLACK_S = 0.001
-HINT_S = 0.5  # the longest wait for one hint, so that a shard that was asked to stop notices
 # Between two claims that hints asked for: at least this, and four times what the last one took. However many clients
 # there are, and however busy the machine, such claims take a fifth of a shard's time at most.
 HINTED_S, HINTED_SHARE = 0.01, 4.0

@@ -8,6 +8,8 @@ import asyncio
 
 from sql.session import Connection, Session
 
+HINT_S = 0.5  # the longest wait for one hint, so that who was asked to stop notices
+
 
 class HintListener:
     """Receive hints on the connection of one who waits: a consumer, a worker, an engine, a shard or a gateway."""

@@ -14,6 +14,7 @@ from sql.deliveries.claim import Claim, ClaimedDelivery, DeliveryScan, Lane, cla
 from sql.deliveries.hints import DELIVERIES, JOBS
 from sql.deliveries.settle import SETTLE_PLANS, Settlement
 from sql.dsn import Dsn
+from sql.hints import HINT_S
 from sql.session import Session, StoreUnavailable
 from workers.claim_planner import ClaimPlanner
 from workers.context import WorkerContext
@@ -31,7 +32,6 @@ from workers.stats import WorkerGauges, WorkerStats, report_of
 from workers.surroundings import Surroundings
 
 CALLS_END_S = 1.0  # how long calls that are under way may take to end at a drain
-HINT_S = 0.5  # the longest wait for one hint, so that a worker that was asked to stop notices
 HINT_GAP_S = 0.002  # between two claims that hints ask for
 SEARCH_TIMEOUT_S = 30.0  # a search may read past millions of settled deliveries that can't be removed
 UNSETTLED_MAX = 5_000  # outcomes that wait to be settled: with more, nothing is claimed

@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from coordinator.stats import SILENT
-from coordinator.takeover import NOT_OURS, lost_holders
+from coordinator.takeover import NOT_OURS, SILENT, lost_holders
 from sql.cluster.holders import SHARD, Holder
 
 NOW = datetime(2026, 3, 29, 12, tzinfo=UTC)
