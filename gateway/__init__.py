@@ -7,7 +7,7 @@ is decided here is only how HTTP says it: who asks, what a body may be, and whic
     app        put the parts together
     routes     what can be asked for
     upkeep     what a gateway does beside requests
-    parts      the parts of one gateway, which its requests share
+    gateway    the parts of one gateway, which its requests share
     access     who asks, and whether that may be asked
     fields     a body of a few fields, read and refused
     combining  many creates at the same time become one statement

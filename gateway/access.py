@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import Depends
 from starlette.requests import Request
 
-from gateway.parts import gateway_of
+from gateway.gateway import gateway_of
 from gateway.reference.openapi import FOR_ALL_TENANTS, SCOPE
 from gateway.requests.callers import Caller
 from gateway.requests.problems import NOT_ALLOWED, REFUSED, Problem

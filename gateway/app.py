@@ -12,10 +12,10 @@ from starlette.routing import BaseRoute, Route
 from gateway.access import keyed, unconditional
 from gateway.combining import Combiner
 from gateway.errors import HANDLERS
+from gateway.gateway import Gateway
 from gateway.limits.models import ModelReader
 from gateway.limits.places import Places
 from gateway.limits.quotas import Quotas
-from gateway.parts import Gateway
 from gateway.reference import page
 from gateway.reference.openapi import openapi_of
 from gateway.requests.callers import Anyone, KeyHolders
@@ -141,7 +141,7 @@ async def _opened(
             timeout_s=settings.gateway_timeout_s,
             wait_s=settings.gateway_wait_s,
         ) as pool,
-        Pool(dsn, application="shardclock gateway health", size=1, timeout_s=READY_S, wait_s=READY_S) as looking,
+        Pool(dsn, application="shardclock gateway health", size=1, timeout_s=READY_S, wait_s=READY_S) as health_pool,
         # Requests that hold sessions wait for room: with sessions of the same pool they could wait for each other.
         Pool(
             dsn,
@@ -159,13 +159,13 @@ async def _opened(
         aclosing(InstanceEnds(dsn, stopping)) as instance_ends,
         aclosing(TaskLines(dsn, stopping)) as task_lines,
         aclosing(ModelReader()) as models,
-        watching(looking) as watched,
+        watching(health_pool) as watched,
     ):
         callers = KeyHolders(pool) if needs_keys else Anyone()
         gateway = Gateway(
             settings=settings,
             pool=pool,
-            looking=looking,
+            health_pool=health_pool,
             combiner=combiner,
             callers=callers,
             quotas=quotas,

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 
-from gateway.parts import gateway_of
+from gateway.gateway import gateway_of
 from gateway.requests.bodies import read_object
 from gateway.requests.problems import REFUSED, Problem
 from gateway.requests.recording import note_body

@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from gateway.access import Admin
 from gateway.answers.audit import ActAnswer, AuditAnswer
-from gateway.parts import Here
+from gateway.gateway import Here
 from gateway.requests.listing import listing
 from service.audit import LISTED_MAX
 from service.filters import moment_of

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from gateway.access import BulkWriter
 from gateway.answers.timers import BulkAnswer, CountedAnswer
 from gateway.fields import read_model
-from gateway.parts import Here
+from gateway.gateway import Here
 from gateway.reference.openapi import body_of
 from gateway.requests.asked import TimersFilter
 from gateway.requests.problems import MORE_MATCH, REFUSED, TRY_AGAIN, Problem

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from gateway.answers.timers import ChangedAnswer, TimerAnswer
-from gateway.parts import gateway_of
+from gateway.gateway import gateway_of
 from gateway.requests.asked import find_own
 from gateway.requests.callers import Caller
 from gateway.requests.idempotency import once, request_of

@@ -17,7 +17,7 @@ from gateway.answers.cluster import (
     ScalesAnswer,
 )
 from gateway.fields import read_model
-from gateway.parts import Here, gateway_of
+from gateway.gateway import Here, gateway_of
 from gateway.reference.openapi import body_of
 from gateway.requests.asked import DryRun
 from gateway.requests.problems import REFUSED, Problem

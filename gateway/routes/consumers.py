@@ -12,7 +12,7 @@ from starlette.responses import Response
 from gateway.access import Operator, acting
 from gateway.answers.log import LEASE_TOKEN, GroupAnswer, GroupsAnswer, LeaseAnswer, PlaceAnswer, RecordAnswer
 from gateway.fields import read_model
-from gateway.parts import Here
+from gateway.gateway import Here
 from gateway.reference.openapi import body_of
 from gateway.requests.asked import seconds_of
 from gateway.requests.listing import listing

@@ -14,7 +14,7 @@ from starlette.types import Receive
 from gateway.access import caller_of
 from gateway.answers.log import RecordAnswer
 from gateway.answers.timers import ScheduledAnswer, WaitedAnswer
-from gateway.parts import Gateway, gateway_of
+from gateway.gateway import Gateway, gateway_of
 from gateway.reference.openapi import WAIT, answer_of, body_of
 from gateway.requests.bodies import TIMER, read_object
 from gateway.requests.callers import Caller

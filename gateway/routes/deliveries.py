@@ -12,7 +12,7 @@ from starlette.responses import Response
 from gateway.access import Manager, Reader, acting
 from gateway.answers.deliveries import ActedAnswer, DeliveriesAnswer, DeliveryAnswer, DeliveryStateAnswer
 from gateway.fields import read_model
-from gateway.parts import Here
+from gateway.gateway import Here
 from gateway.reference.openapi import body_of
 from gateway.requests.asked import PAID, DryRun, ManyRequest, ReasonRequest
 from gateway.requests.callers import Caller

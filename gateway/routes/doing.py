@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from gateway.access import acting
-from gateway.parts import gateway_of
+from gateway.gateway import gateway_of
 from gateway.requests.callers import Caller
 from gateway.requests.idempotency import REPLAYED, NothingDone, once, request_of
 from gateway.requests.recording import act_of, drop_act

@@ -10,8 +10,8 @@ from starlette.responses import Response
 from gateway.access import Manager, Reader, acting
 from gateway.answers.endpoints import EndpointAnswer, EndpointsAnswer, SaidAnswer, SecretAnswer, TriedAnswer
 from gateway.fields import read_model
+from gateway.gateway import Here
 from gateway.limits.quotas import too_many_endpoints
-from gateway.parts import Here
 from gateway.reference.openapi import body_of
 from gateway.requests.asked import MAINTENANCE, ReasonRequest
 from gateway.requests.callers import Caller

@@ -4,7 +4,7 @@ from fastapi import APIRouter
 from pydantic import Field
 
 from gateway.answers.answer import Answer
-from gateway.parts import Here
+from gateway.gateway import Here
 from gateway.requests.problems import unavailable
 from sql.migrate import WrongSchema, require_current
 from sql.session import NO_TENANTS
@@ -27,7 +27,7 @@ async def healthz() -> HealthAnswer:
 @router.get("/readyz")
 async def readyz(gateway: Here) -> HealthAnswer:
     """Say whether it can do its work: Postgres answers, and has the schema that is needed."""
-    async with gateway.looking.session(NO_TENANTS) as session:
+    async with gateway.health_pool.session(NO_TENANTS) as session:
         try:
             await require_current(session)
         except WrongSchema as error:

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from gateway.access import Manager, Reader
 from gateway.answers.incidents import IncidentAnswer, IncidentsAnswer, ResolvedAnswer
 from gateway.fields import read_model
-from gateway.parts import Here
+from gateway.gateway import Here
 from gateway.reference.openapi import body_of
 from gateway.requests.asked import DryRun, ManyRequest
 from gateway.requests.callers import Caller

@@ -24,7 +24,7 @@ from gateway.answers.processes import (
     WholeInstanceAnswer,
 )
 from gateway.fields import read_model
-from gateway.parts import Gateway, Here
+from gateway.gateway import Gateway, Here
 from gateway.reference.openapi import body_of
 from gateway.requests.asked import BUSINESS_KEY_CHARS_MAX, PROCESSES_LISTED_MAX, DryRun, VariablesRequest
 from gateway.requests.bodies import JSON

@@ -20,7 +20,7 @@ from gateway.answers.jobs import (
     WaitedRunAnswer,
 )
 from gateway.fields import read_model
-from gateway.parts import Gateway, Here, gateway_of
+from gateway.gateway import Gateway, Here, gateway_of
 from gateway.reference.openapi import body_of
 from gateway.requests.asked import MAINTENANCE, ReasonRequest
 from gateway.requests.listing import listing

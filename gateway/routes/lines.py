@@ -12,8 +12,8 @@ from starlette.responses import Response
 
 from gateway.access import scoped
 from gateway.answers.answer import moment_text
+from gateway.gateway import Gateway, Here
 from gateway.limits.room import Room
-from gateway.parts import Gateway, Here
 from gateway.reference.openapi import body_of
 from gateway.requests.bodies import NDJSON, read_body
 from gateway.requests.callers import Caller

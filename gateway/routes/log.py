@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from gateway.access import Reader
 from gateway.answers.log import LogAnswer, RecordAnswer
-from gateway.parts import Gateway, Here, gateway_of
+from gateway.gateway import Gateway, Here, gateway_of
 from gateway.requests.callers import Caller
 from gateway.requests.listing import PIECE_BYTES, listing
 from gateway.requests.problems import Problem

@@ -21,7 +21,7 @@ from gateway.answers.processes import (
     WholeInstanceAnswer,
 )
 from gateway.fields import read_model
-from gateway.parts import Here, gateway_of
+from gateway.gateway import Here, gateway_of
 from gateway.reference.openapi import body_of
 from gateway.requests.asked import BUSINESS_KEY_CHARS_MAX, ORDER, VariablesRequest
 from gateway.requests.bodies import read_body

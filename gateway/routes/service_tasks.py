@@ -8,7 +8,7 @@ from starlette.responses import Response
 from gateway.access import Writer
 from gateway.answers.processes import ServiceTaskAnswer, ServiceTasksAnswer, TaskStateAnswer
 from gateway.fields import read_model
-from gateway.parts import Here
+from gateway.gateway import Here
 from gateway.reference.openapi import body_of
 from gateway.requests.asked import ORDER, PROCESSES_LISTED_MAX, VariablesRequest, seconds_of
 from gateway.requests.idempotency import NothingDone

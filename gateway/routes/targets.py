@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query
 
 from gateway.access import Reader
 from gateway.answers.targets import TargetAnswer, TargetsAnswer
-from gateway.parts import Here
+from gateway.gateway import Here
 from sql.deliveries.targets import list_targets
 
 LISTED_MAX = 10_000

@@ -15,7 +15,7 @@ from gateway.answers.processes import (
     WholeTaskAnswer,
 )
 from gateway.fields import read_model
-from gateway.parts import Here
+from gateway.gateway import Here
 from gateway.reference.openapi import body_of
 from gateway.requests.asked import BUSINESS_KEY_CHARS_MAX, PROCESSES_LISTED_MAX, VariablesRequest
 from gateway.requests.callers import Caller

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from gateway.access import Admin, acting
 from gateway.answers.tenants import ShownTenantAnswer, TenantAnswer, TenantsAnswer
 from gateway.fields import read_model
-from gateway.parts import Here
+from gateway.gateway import Here
 from gateway.reference.openapi import body_of
 from gateway.requests.listing import listing
 from gateway.requests.paths import Name

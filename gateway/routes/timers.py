@@ -19,7 +19,7 @@ from gateway.access import Asking, Reader, Writer
 from gateway.answers.log import RecordAnswer, RecordsAnswer
 from gateway.answers.timers import ChangedAnswer, ExplainedAnswer, TimerAnswer, TimersAnswer
 from gateway.fields import read_model
-from gateway.parts import Here
+from gateway.gateway import Here
 from gateway.reference.openapi import WAIT, body_of
 from gateway.requests.asked import PAID, ReasonRequest, TimersFilter, find_own
 from gateway.requests.bodies import TIMER, read_object

@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from starlette.requests import Request
 
+from gateway.gateway import Gateway, gateway_of
 from gateway.limits.places import Places
-from gateway.parts import Gateway, gateway_of
 from gateway.requests.callers import Caller
 from gateway.requests.wait import wait_s_of
 

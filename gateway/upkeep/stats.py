@@ -11,7 +11,7 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.families import ALONE, SECONDS_EDGES, TENANT, TENANTS_NAMED_MAX
-from gateway.parts import Gateway
+from gateway.gateway import Gateway
 from gateway.upkeep.watching import Watched
 from keepers.loops import REPORT_S, upkeep
 from metrics.buckets import Buckets

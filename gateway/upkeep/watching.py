@@ -43,19 +43,19 @@ class _LoopLag:
 
 
 @asynccontextmanager
-async def watching(looking: Pool) -> AsyncIterator[Watched]:
-    """Watch during a block; `looking` is not the pool of the requests, which need all of theirs."""
+async def watching(pool: Pool) -> AsyncIterator[Watched]:
+    """Watch during a block; `pool` is not the pool of the requests, which need all of theirs."""
     watched = Watched()
     async with (
         upkeep("loop lag", _LoopLag(watched.loop_lag).turn),
-        upkeep("expiring keys", partial(_count_keys, watched, looking)),
+        upkeep("expiring keys", partial(_count_keys, watched, pool)),
     ):
         yield watched
 
 
-async def _count_keys(watched: Watched, looking: Pool) -> float:
+async def _count_keys(watched: Watched, pool: Pool) -> float:
     try:
-        async with looking.session(NO_TENANTS) as session:
+        async with pool.session(NO_TENANTS) as session:
             watched.keys_expiring = await count_expiring(session, SOON)
     except (StoreUnavailable, StatementRefused):
         watched.keys_expiring = None  # other alerts say that Postgres is away

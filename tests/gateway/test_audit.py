@@ -10,7 +10,7 @@ from unittest import mock
 
 import pytest
 
-from gateway import parts
+from gateway import access
 from gateway.requests import recording
 from gateway.requests.recording import WORK, verb_of
 from service import keys as use_cases
@@ -188,7 +188,7 @@ async def test_a_verb_and_its_record_are_both_there_or_neither_whenever_the_gate
     form = {"Content_Type": "application/xml"} if isinstance(verb.asked[2], bytes) else {}
     effects = f"select count(*) from {verb.counted}"
 
-    with mock.patch.object(parts, "record_act", side_effect=StoreUnavailable("it died after the effect")):
+    with mock.patch.object(access, "record_act", side_effect=StoreUnavailable("it died after the effect")):
         (await api.ask(*verb.asked, **form)).assert_problem("unavailable", 503)
     assert await value(dsn, effects) == 0
     before = len(await audited(dsn))

@@ -20,7 +20,7 @@ from yarl import URL
 
 from cluster.testing.api import QuickServer
 from gateway.app import make_app
-from gateway.parts import Gateway
+from gateway.gateway import Gateway
 from gateway.protocol import BoundedProtocol
 from gateway.requests.problems import MEDIA_TYPE
 from gateway.settings import GatewaySettings

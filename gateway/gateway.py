@@ -45,7 +45,7 @@ class Gateway:
 
     settings: GatewaySettings
     pool: Pool
-    looking: Pool  # one session, for whoever asks whether it is ready while all others are in use
+    health_pool: Pool  # one session, for whoever asks whether it is ready while all others are in use
     combiner: Combiner
     callers: Callers
     quotas: Quotas
