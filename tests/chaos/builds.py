@@ -116,7 +116,7 @@ BUILDS = (
     Build("lease ignored", (Edit("sql/migrations/0001_timers.sql", _LEASED, "false"),), ("S8",)),
     Build(
         "no sweep",
-        (Edit("shards/claim_planner.py", "sweeps = now_s >= self.swept_at + settings.sweep_s", "sweeps = False"),),
+        (Edit("shards/claim_planner.py", "sweeps = now_s >= self.swept_at_s + settings.sweep_s", "sweeps = False"),),
         ("L1", "L3"),
     ),
     Build(
