@@ -502,7 +502,7 @@ CREATE TABLE shardclock.messages (
     correlation text NOT NULL,
     correlated text[] DEFAULT '{}'::text[] NOT NULL,
     variables jsonb NOT NULL,
-    came_back boolean DEFAULT false NOT NULL
+    passed_over boolean DEFAULT false NOT NULL
 );
 
 CREATE TABLE shardclock.migrations (
@@ -880,7 +880,7 @@ CREATE INDEX messages_by_age ON shardclock.messages USING btree (expires_at);
 
 CREATE INDEX messages_by_name ON shardclock.messages USING btree (tenant_id, name, correlation, ((message_key + 0)));
 
-CREATE INDEX messages_that_came_back ON shardclock.messages USING btree (tenant_id, name, correlation) WHERE came_back;
+CREATE INDEX messages_passed_over ON shardclock.messages USING btree (tenant_id, name, correlation) WHERE passed_over;
 
 CREATE INDEX process_starts_by_age ON shardclock.process_starts USING btree (asked_at);
 
@@ -1022,7 +1022,7 @@ ALTER TABLE ONLY shardclock.holders
 -- pending_key(bigint, text, text)  0006_verbs.sql
 -- plain_length(text)  0004_dates.sql
 -- plan_job(shardclock.jobs, timestamp with time zone)  0011_jobs.sql
--- publish_message(text, text, jsonb, text, interval)  0047_messages_come_back.sql
+-- publish_message(text, text, jsonb, text, interval)  0047_messages_passed_over.sql
 -- read_log(bigint, integer, integer, integer, bigint)  0002_command_log.sql
 -- record_act(text, text, text, text, text, jsonb, text, text)  0017_audit.sql
 -- redrive_dead_letters(bigint[], integer)  0026_deliveries_in_hand.sql

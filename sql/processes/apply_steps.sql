@@ -106,17 +106,23 @@ spent as (
 ),
 returned as (
     update shardclock.messages m
-    set correlated = array_remove(m.correlated, r.process_id), came_back = true
+    set correlated = array(select c from unnest(m.correlated) c where c <> all (r.process_ids)), passed_over = true
     from (
-        select r.message, r.process_id
-        from jsonb_to_recordset(:returned::jsonb) as r (instance_key bigint, message bigint, process_id text)
-        where r.instance_key in (select w.instance_key from written w)
-        union
-        -- Somebody may have sent anything by hand, and here nothing fails alone.
-        select case when s.payload ->> 'message' ~ '^[0-9]{1,18}$' then (s.payload ->> 'message')::bigint end, i.process_id
-        from spent s
-        join shardclock.instances i on i.instance_key = s.process_instance_key
-        where s.payload -> 'message' is not null
+        select r.message, array_agg(r.process_id) as process_ids
+        from (
+            select r.message, r.process_id
+            from jsonb_to_recordset(:returned::jsonb) as r (instance_key bigint, message bigint, process_id text)
+            where r.instance_key in (select w.instance_key from written w)
+            union
+            -- Somebody may have sent anything by hand, and here nothing fails alone.
+            select
+                case when s.payload ->> 'message' ~ '^[0-9]{1,18}$' then (s.payload ->> 'message')::bigint end,
+                i.process_id
+            from spent s
+            join shardclock.instances i on i.instance_key = s.process_instance_key
+            where s.payload -> 'message' is not null
+        ) r
+        group by r.message
     ) r
     where m.message_key = r.message
 ),

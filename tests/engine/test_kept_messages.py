@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -148,6 +149,41 @@ async def test_a_message_that_came_back_is_not_overtaken_by_a_newer_one() -> Non
         await it.settle()
 
         assert (await it.see(third)).result == {"order": "42", "i": 1}
+
+
+async def test_a_message_that_comes_back_from_two_processes_is_for_both_again() -> None:
+    async with running() as it:
+        keys = []
+        for process_id in ("p", "q"):
+            await it.deploy(RECEIVE, connected="s>r r>e", beside=SHARED, process_id=process_id)
+            keys.append(await processes.start(it.session, process_id, variables={"order": "42"}))
+        await it.settle()
+        for key in keys:
+            assert await instances.cancel_instance(it.session, key) == "SENT"
+        assert sorted(await publish(it, "42", {"i": 1}, MONTH_S)) == sorted(keys)
+        await it.settle()
+
+        later = [await processes.start(it.session, each, variables={"order": "42"}) for each in ("p", "q")]
+        await it.settle()
+        await it.engine.tend_turn()
+        await it.settle()
+
+        assert [await it.state(key) for key in later] == ["COMPLETED", "COMPLETED"]
+
+
+async def test_a_message_is_not_overtaken_where_a_newer_one_has_begun_the_process() -> None:
+    begins = START.replace("/>", '><messageEventDefinition messageRef="m"/></startEvent>')
+    async with running() as it:
+        assert await publish(it, "42", {"i": 1}, MONTH_S) == []
+        await it.deploy(begins + '<receiveTask id="r" messageRef="m"/>' + END, connected="s>r r>e", beside=SHARED)
+        (begun,) = await publish(it, "42", {"i": 2, "order": "42"}, MONTH_S)
+        with mock.patch("engine.runner.correlate_waiting"):  # no engine looks for what is kept
+            await it.settle()
+
+        assert begun not in await publish(it, "42", {"i": 3, "order": "7"}, 0.0)
+        await it.settle()
+
+        assert (await it.see(begun)).result == {"order": "42", "i": 1}
 
 
 async def test_a_message_for_a_token_that_has_gone_on_is_for_the_next_one() -> None:

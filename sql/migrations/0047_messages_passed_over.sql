@@ -1,7 +1,8 @@
--- A kept message that came to nobody, because its token was gone, is for the next one that waits. Before, a newer one
--- overtook it until an engine looked for kept messages: the newest had come to that process, so nobody asked for older ones.
-alter table shardclock.messages add column came_back boolean not null default false;
-create index messages_that_came_back on shardclock.messages (tenant_id, name, correlation) where came_back;
+-- A kept message is for the next token that waits, also if it has come back from one that was gone, or if its process was
+-- begun by a newer one. Before, newer ones overtook it until an engine looked for kept messages: whoever published asked
+-- only whether the newest had come to a process.
+alter table shardclock.messages add column passed_over boolean not null default false;
+create index messages_passed_over on shardclock.messages (tenant_id, name, correlation) where passed_over;
 
 create or replace function shardclock.publish_message(
     name text,
@@ -21,6 +22,7 @@ declare
     reached text[] := '{}';
     had_newest text[];
     waiting bigint[];
+    behind bigint[];
     signal jsonb := jsonb_build_object('kind', 'happened', 'variables', variables);
 begin
     perform shardclock.check_variables(variables);
@@ -34,46 +36,38 @@ begin
     if time_to_live > interval '0' then
         signal := signal || jsonb_build_object('message', message);
     end if;
-    -- Tokens that wait get kept messages first: an engine may not have looked for these yet. Messages are given in their
-    -- order: a process that has had the newest has had all, but those that came back.
     select m.correlated into had_newest
     from shardclock.messages m
     where m.tenant_id = publish_message.tenant_id and m.name = publish_message.name
         and m.correlation = publish_message.correlation and m.expires_at > now()
     order by m.message_key + 0 desc
     limit 1;
-    while found and shardclock.correlate_waiting(array(
-        select w.instance_key
-        from shardclock.subscriptions w
-        where w.kind = 'message' and w.tenant_id = publish_message.tenant_id
-            and w.name = publish_message.name and w.correlation = publish_message.correlation
-            and w.taken_by is null and w.instance_key is not null
-            and (
-                w.process_id <> all (had_newest)
-                or exists (
+    loop
+        -- The first that waits of each process. A subscription may go while we wait for its row, and another may come:
+        -- then it is found in the next round.
+        select array_agg(f.subscription_key), array_agg(f.instance_key) filter (where f.is_behind)
+        into waiting, behind
+        from (
+            select distinct on (w.process_id)
+                w.subscription_key, w.instance_key,
+                -- Messages are given in their order: a process that has had the newest has had all, but those that were
+                -- passed over.
+                w.process_id <> all (had_newest) or exists (
                     select
                     from shardclock.messages m
                     where m.tenant_id = w.tenant_id and m.name = w.name and m.correlation = w.correlation
-                        and m.came_back and m.expires_at > now() and w.process_id <> all (m.correlated)
+                        and m.passed_over and m.expires_at > now() and w.process_id <> all (m.correlated)
                         and octet_length(m.variables::text) <= 1048576
-                )
-            )
-    )) > 0 loop
-    end loop;
-    loop
-        -- A subscription may go while we wait for its row. Then the next one of its process is found in the next round.
-        waiting := array(
-            select f.subscription_key
-            from (
-                select distinct on (w.process_id) w.subscription_key
-                from shardclock.subscriptions w
-                where w.kind = 'message' and w.tenant_id = publish_message.tenant_id
-                    and w.name = publish_message.name and w.correlation = publish_message.correlation
-                    and w.taken_by is null and w.instance_key is not null and w.process_id <> all (reached)
-                order by w.process_id, w.opened_at
-            ) f
-        );
-        exit when waiting = '{}';
+                ) as is_behind
+            from shardclock.subscriptions w
+            where w.kind = 'message' and w.tenant_id = publish_message.tenant_id
+                and w.name = publish_message.name and w.correlation = publish_message.correlation
+                and w.taken_by is null and w.instance_key is not null and w.process_id <> all (reached)
+            order by w.process_id, w.opened_at
+        ) f;
+        exit when waiting is null;
+        -- Kept messages first: an engine may not have looked for these yet. Whoever got one may wait no longer.
+        continue when behind is not null and shardclock.correlate_waiting(behind) > 0;
         for got in
             update shardclock.subscriptions s
             set taken_by = case when s.is_once then message end
@@ -92,6 +86,14 @@ begin
             and s.definition_key is not null and s.process_id <> all (reached)
     loop
         reached := reached || got.process_id;
+        if time_to_live > interval '0' and got.process_id <> all (had_newest) then
+            -- From now on the newest has come to this process, which has not had those before.
+            update shardclock.messages m
+            set passed_over = true
+            where m.tenant_id = publish_message.tenant_id and m.name = publish_message.name
+                and m.correlation = publish_message.correlation and m.expires_at > now()
+                and got.process_id <> all (m.correlated) and not m.passed_over;
+        end if;
         return next shardclock.send_signal(
             null, got.tenant_id,
             signal || jsonb_build_object('kind', 'begin', 'definition', got.definition_key), null, got.node_id
