@@ -1,6 +1,7 @@
 -- Reads the signals of the holder's instances that are due, with what is known of these instances. It claims nothing: an
--- instance's version protects what is written. Signals wait for the start of their instance. While a signal is put off that no engine could take, later ones of its
--- instance wait for it, but for its first one and, once it has begun, a cancellation.
+-- instance's version protects what is written. Signals wait for the start of their instance. While a signal is put off
+-- that no engine could take, later ones of its instance wait for it, but for its first one and, once it has begun, a
+-- cancellation.
 --
 -- in:    :holder bigint, :batch integer, :bytes bigint: after so many of signals and states there is no other signal,
 --        :stripe integer of :stripes integer: a part of the holder's instances, from 0;
@@ -45,12 +46,12 @@ with due as (
             and coalesce(d.process_instance_key, d.timer_key) % 840 % h.part_count = h.part
             and coalesce(d.process_instance_key, d.timer_key) / 840 % :stripes::integer = :stripe::integer
             and coalesce(d.process_instance_key, d.timer_key) <> all (:without::bigint[])
-            -- A start that was redriven at a rate is due later than what was sent to it before: that waits for it.
-            and not exists (
-                select
-                from shardclock.deliveries b
-                where b.timer_key = d.process_instance_key and b.next_attempt_at > d.next_attempt_at
-            )
+            -- A start that was redriven at a rate is due later than what was sent to it before: that waits for it. Asked for
+            -- a value, here and below, or a plan that was made while nothing waited reads all deliveries for each signal.
+            and coalesce(
+                (select b.next_attempt_at from shardclock.deliveries b where b.timer_key = d.process_instance_key),
+                d.next_attempt_at
+            ) <= d.next_attempt_at
             and (
                 not exists (
                     select
@@ -66,7 +67,11 @@ with due as (
                 or (
                     d.payload ->> 'kind' = 'cancel'
                     -- An instance that is yet to begin is cancelled after that.
-                    and not exists (select from shardclock.deliveries b where b.timer_key = d.process_instance_key)
+                    and (
+                        select b.next_attempt_at
+                        from shardclock.deliveries b
+                        where b.timer_key = d.process_instance_key
+                    ) is null
                 )
             )
         order by d.next_attempt_at, d.timer_key

@@ -13,7 +13,7 @@ from sql.processes.apply import Writes, apply_steps
 from sql.processes.signals import read_due_signals
 from sql.session import QUEUE_PLANS, Session
 from sql.statements import statement
-from tests.support.factories import query
+from tests.support.factories import add_holder, query
 from tests.support.plans import Prepared, prepare
 
 WAITING = 3_000
@@ -231,3 +231,50 @@ async def test_who_asks_which_instances_have_ended_reads_those_alone(waiting: st
 
     await ended.connection.close()
     assert (sum(rows.values()), indexes) == (len(FEW), {"instances_pkey"})
+
+
+# Starts, and signals to instances that have begun; before these come cancellations of instances of which another signal
+# was put off.
+DUE = """
+insert into shardclock.deliveries (
+    timer_key, process_instance_key, element_instance_key, next_attempt_at, due_date, created_at, occurrence, slot,
+    tenant_id, timer_type, target, payload, failed_attempts
+)
+select
+    s.kind * 10000000 + n, case when s.kind <> 1 then n end, 2, now() + s.due + n * interval '1 ms', now(), now(), 1, 0,
+    'default', 'USER', 'process:instance', s.payload::jsonb, (s.due > interval '0')::integer
+from generate_series(1, 3000) n
+join (
+    values
+        (1, interval '-1 h', null, 3000),
+        (2, interval '-1 h', null, 3000),
+        (3, interval '1 h', null, 5),
+        (4, interval '-2 h', '{"kind": "cancel"}', 5)
+) s (kind, due, payload, n_max) on n <= s.n_max
+"""
+
+
+@pytest.mark.parametrize("state", ["new", "analyzed", "emptied"])
+async def test_a_look_for_signals_reads_its_batch_however_many_are_due(waiting: str, state: str) -> None:
+    await add_holder(waiting, 9, role="engine")
+    asked = {"holder": 9, "batch": len(FEW), "bytes": 1_000_000, "stripe": 0, "stripes": 1, "without": []}
+    given = literals("read_due_signals", **asked)
+    if state == "analyzed":
+        await query(waiting, DUE)
+        await query(waiting, "analyze shardclock.deliveries, shardclock.instances")
+    elif state == "emptied":  # as it is where engines keep up
+        await query(waiting, "delete from shardclock.deliveries")
+        await query(waiting, "vacuum (analyze) shardclock.deliveries")
+    look = await prepare(waiting, "read_due_signals")
+    await look.explain(*given, table="deliveries")
+    if state != "analyzed":
+        await query(waiting, DUE)
+
+    rows, indexes = await reading(look, given)
+
+    await look.connection.close()
+    assert rows["deliveries"] <= 5 * len(FEW), "each, its start, and what was put off before it"
+    assert rows["instances"] <= len(FEW)
+    assert indexes <= {
+        "deliveries_of_processes", "deliveries_put_off", "deliveries_pkey", "instances_pkey", "instances_by_process",
+    }  # fmt: skip
