@@ -221,9 +221,10 @@ select
                 select from shardclock.jobs j
                 where j.name = a.job and j.run_timer_key = a.timer_key and j.run_claims = a.run_claims
             )
-            and exists (
-                select from shardclock.deliveries d
-                where d.timer_key = a.timer_key and d.claims = a.claims and d.claimed_by = :holder
+            and (
+                select d.claims = a.claims and d.claimed_by = :holder
+                from shardclock.deliveries d
+                where d.timer_key = a.timer_key
             )
             then 'LOCKED'
         else 'LOST'

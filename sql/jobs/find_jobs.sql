@@ -48,7 +48,12 @@ left join lateral (
     order by l.recorded_at desc
     limit 1
 ) l on true
-left join shardclock.job_runs r on r.timer_key = j.run_timer_key and r.claims = j.run_claims
+left join lateral (
+    select r.progress, r.message
+    from shardclock.job_runs r
+    where r.timer_key = j.run_timer_key and r.claims = j.run_claims
+    limit 1
+) r on true
 cross join lateral (
     select
         count(*) filter (where d.next_attempt_at <= now() and d.timer_key is distinct from j.run_timer_key) as waiting,

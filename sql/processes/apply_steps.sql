@@ -117,11 +117,11 @@ returned as (
             -- Somebody may have sent anything by hand, and here nothing fails alone.
             select
                 case when s.payload ->> 'message' ~ '^[0-9]{1,18}$' then (s.payload ->> 'message')::bigint end,
-                i.process_id
+                (select i.process_id from shardclock.instances i where i.instance_key = s.process_instance_key)
             from spent s
-            join shardclock.instances i on i.instance_key = s.process_instance_key
             where s.payload -> 'message' is not null
         ) r
+        where r.process_id is not null
         group by r.message
     ) r
     where m.message_key = r.message

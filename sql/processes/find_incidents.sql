@@ -16,7 +16,12 @@ from (
     select
         n.instance_key, i.tenant_id, i.process_id, d.version, n.token, n.node_id, n.signal_key, n.sentence, n.raised_at
     from shardclock.incidents n
-    join shardclock.instances i on i.instance_key = n.instance_key
+    cross join lateral (
+        select i.tenant_id, i.process_id, i.definition_key
+        from shardclock.instances i
+        where i.instance_key = n.instance_key
+        limit 1
+    ) i
     join shardclock.definitions d on d.definition_key = i.definition_key
     where (:tenant_id::text is null or i.tenant_id = :tenant_id)
         and (:process_id::text is null or i.process_id = :process_id)

@@ -39,7 +39,7 @@ select
                     'worker', case when j.claimed_until > now() and j.claimed_by = 0 then j.worker end,
                     'claimed_until', case when j.claimed_until > now() then j.claimed_until end
                 )
-                order by j.timer_key
+                order by j.timer_key + 0
             ),
             '[]'
         )
@@ -53,7 +53,7 @@ select
                     'task_key', t.task_key, 'token', t.token, 'node_id', t.node_id, 'name', t.name,
                     'assignee', t.assignee
                 )
-                order by t.task_key
+                order by t.task_key + 0
             ),
             '[]'
         )
@@ -80,7 +80,7 @@ select
                 jsonb_build_object(
                     'token', c.parent_token, 'process_id', c.process_id, 'instance_key', c.instance_key
                 )
-                order by c.instance_key
+                order by c.instance_key + 0
             ),
             '[]'
         )

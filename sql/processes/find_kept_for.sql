@@ -20,7 +20,7 @@ waiting as materialized (
         select s.instance_key
         from shardclock.subscriptions s
         where s.tenant_id = m.tenant_id and s.kind = 'message' and s.name = m.name and s.correlation = m.correlation
-            and s.instance_key is not null and s.taken_by is null and s.process_id <> all (m.correlated)
+            and (s.instance_key is not null) is true and s.taken_by is null and s.process_id <> all (m.correlated)
         limit 100
     ) s
 )

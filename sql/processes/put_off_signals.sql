@@ -56,8 +56,8 @@ raised as (
         g.process_instance_key, coalesce(g.element_instance_key, 1), g.timer_key, coalesce(g.target_element_id, ''),
         format('a signal could not be taken: %s; shardclock dead-letters redrive %s sends it again', :reason, g.timer_key)
     from gone g
-    where exists (
-        select from shardclock.instances i where i.instance_key = g.process_instance_key and i.ended_at is null
+    where (
+        select i.ended_at is null from shardclock.instances i where i.instance_key = g.process_instance_key
     )
     on conflict do nothing
 ),

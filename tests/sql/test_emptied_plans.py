@@ -1,0 +1,84 @@
+"""No statement's plan reads a whole table again for each row, however small the table was when the plan was made.
+
+A queue is empty most of the time, and Postgres knows that: every way to find nothing then costs the same. A session
+that keeps such a plan would read what waits, once it waits, for each row that it asks about.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import asyncpg
+import pytest
+
+from sql.session import QUEUE_PLANS
+from sql.statements import statement
+from tests.support import ROOT
+from tests.support.factories import BOUND_S
+
+GROWING = {
+    "business_keys", "dead_letters", "deliveries", "incidents", "instance_steps", "instances", "job_runs", "messages",
+    "process_starts", "requests", "subscriptions", "task_acts", "tasks", "timers",
+}  # fmt: skip
+NO_STATEMENTS = {"moved_clock", "roles", "schema"}
+NO_PLAN = {"lock_api_keys"}  # it locks a table
+# They read an index from its beginning on, once, and no further than a page.
+FROM_THE_BEGINNING = {("measure_processes", "deliveries_put_off")}
+STATEMENTS = sorted(
+    path.stem
+    for path in (ROOT / "sql").rglob("*.sql")
+    if "migrations" not in path.parts and path.stem not in NO_STATEMENTS | NO_PLAN
+)
+
+
+def repeated(node: dict[str, Any], *, again: bool = False) -> Iterator[dict[str, Any]]:
+    """Give the scans that are made once for each row of another one, or by a subquery."""
+    if again and node["Node Type"].endswith("Scan"):
+        yield node
+    for part in node.get("Plans", []):
+        is_inner = node["Node Type"] == "Nested Loop" and part["Parent Relationship"] == "Inner"
+        yield from repeated(part, again=again or is_inner or "SubPlan" in part.get("Subplan Name", ""))
+
+
+def is_probe(scan: dict[str, Any]) -> bool:
+    return not {"Index Cond", "Recheck Cond", "TID Cond"}.isdisjoint(scan)
+
+
+@pytest.fixture(scope="module")
+def plans() -> dict[str, str]:
+    """Give the settings of a session of shards, workers and engines: it plans each statement once."""
+    return {**QUEUE_PLANS, "plan_cache_mode": "force_generic_plan"}
+
+
+async def test_what_is_asked_for_each_row_is_probed_by_every_statement(each_dsn: str, plans: dict[str, str]) -> None:
+    connection = await asyncpg.connect(each_dsn, timeout=BOUND_S)
+    await connection.execute("vacuum (analyze)")
+    await connection.close()
+    connection = await asyncpg.connect(each_dsn, timeout=BOUND_S, server_settings=plans)
+    whole, scans = set[tuple[str, str]](), 0
+    for name in STATEMENTS:
+        for scan in repeated(await plan_of(connection, name)):
+            scans += 1
+            if scan.get("Relation Name") in GROWING and not is_probe(scan):
+                whole.add((name, scan.get("Index Name", scan["Relation Name"])))
+    await connection.close()
+
+    assert whole == FROM_THE_BEGINNING
+    assert scans > 100, "the plans were read"
+
+
+async def plan_of(connection: asyncpg.Connection[Any], name: str) -> dict[str, Any]:
+    """Plan a statement without its values."""
+    asked = statement(name)
+    given = ", ".join(["null"] * len(asked.parameters))
+    await connection.execute(f"prepare {name} as {asked.text}")
+    async with connection.transaction():
+        said = await connection.fetchval(f"explain (format json) execute {name}{f'({given})' if given else ''}")
+    plan: dict[str, Any] = json.loads(said)[0]["Plan"]
+    return plan
+
+
+def test_the_statements_are_found() -> None:
+    assert len(STATEMENTS) > 100
