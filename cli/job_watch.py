@@ -33,7 +33,7 @@ async def watch(session: Session, name: str, timer_key: int, *, within_s: float 
 
 async def _how_it_goes_on(session: Session, timer_key: int) -> str:
     start = await find_delivery(session, timer_key)
-    if start is None or not start.failed_attempts or start.next_attempt_at is None:
+    if start is None or start.state != "WAITING" or not start.failed_attempts or start.next_attempt_at is None:
         return "it goes on"
     return f"attempt {start.failed_attempts + 1} is due at {cell(start.next_attempt_at)}"
 

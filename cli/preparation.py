@@ -20,7 +20,6 @@ from workers.app import App
 # Between two checks; each opens a connection.
 HOLD_LOOK_S = 1.0  # whether a hold has ended
 LEAD_LOOK_S = 5.0  # which cluster leads
-NOT_WRITTEN = "shards wanted, handlers and jobs are not written yet"
 
 
 class Leads(Enum):
@@ -45,6 +44,8 @@ class Preparation:
         self._leads: Leads | None = None  # at the last declaration, in this term
         self._term = 0
         self._is_written = False
+        self._is_scaled = False
+        self._is_told = False  # what the app declares
         self._look_at_s = 0.0
         self._said = ""
 
@@ -56,7 +57,7 @@ class Preparation:
         try:
             asyncio.run(self.turn(dsn))
         except StoreLocked as error:
-            self._say(f"{NOT_WRITTEN}: {error}; trying again")
+            self._say(f"{self._not_written()}: {error}; trying again")
 
     def tend(self, dsn: Dsn) -> None:
         """Write what has become due, after a hold or when the lead has moved; call this every `TEND_S`."""
@@ -67,7 +68,7 @@ class Preparation:
             asyncio.run(self.turn(dsn))
         except (StoreUnavailable, StatementRefused) as error:  # a running cluster outlives both
             if not self._is_written:
-                self._say(f"{NOT_WRITTEN}: {error}; trying again")
+                self._say(f"{self._not_written()}: {error}; trying again")
 
     async def turn(self, dsn: Dsn) -> None:
         """Write it, and say if the database is on hold; on one that is not this installation's, only say so.
@@ -80,8 +81,9 @@ class Preparation:
                 self._say(f"ON HOLD: {identity.hold_reason}; nothing fires until `shardclock release`")
             if identity.foreign_reason is not None:
                 return
-            if not self._is_written and self._settings.shards is not None:
+            if not self._is_scaled and self._settings.shards is not None:
                 await set_scale(session, SHARD, self._settings.shards)
+            self._is_scaled = True
             leading, term = await read_leading(session) or (None, 0)
             leads = Leads.NONE if leading is None else Leads(("another", "this")[leading == self._settings.cluster_id])
             # While none leads for a moment, nobody's app is withdrawn: whoever leads next declares its own.
@@ -99,9 +101,10 @@ class Preparation:
         changes = await declare_handlers(
             session, [handler.declared() for handler in app.handlers], withdraw=not stands_by
         )
-        if changes or self._leads is None:
+        if changes or not self._is_told:
             told = ", ".join(f"{target} ({change})" for target, change in sorted(changes.items()))
             tell(f"app {app.modules}: {counted(len(app.handlers), 'handler')}{'; ' + told if told else ''}")
+        self._is_told = True
         if stands_by:
             if leads is not self._leads:
                 tell("another cluster leads: this one stands by, and its handlers are called once it leads")
@@ -120,6 +123,11 @@ class Preparation:
                 f"{counted(declared, 'handler')} {are} declared, and this cluster has no app: deliveries to them wait"
                 " until a cluster leads that has one (`shardclock up --app`)"
             )
+
+    def _not_written(self) -> str:
+        if not self._is_scaled:
+            return "shards wanted and handlers are not written yet"
+        return "the app's jobs are not declared yet" if self._is_told else "the app's handlers are not declared yet"
 
     def _say(self, sentence: str) -> None:
         """Say what has not been said already."""

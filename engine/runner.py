@@ -201,21 +201,23 @@ class SignalRunner:
 
         A model may have thousands of instances: signals that are put off alike go in one statement.
         """
-        done = False
+        done, is_locked = False, False
         alike: defaultdict[PutOff, list[DueSignal]] = defaultdict(list)
         for (first, *others), error in failed:
             if others:
                 self._one_by_one.add(first.instance_key)
                 done = True
                 continue
+            is_unbegun = isinstance(error, CanceledUnbegun)
+            if is_unbegun and is_locked:
+                continue
             try:
-                if isinstance(error, CanceledUnbegun) and await cancel_start(
-                    self._session, first.instance_key, signal_key=first.timer_key
-                ):
+                if is_unbegun and await cancel_start(self._session, first.instance_key, signal_key=first.timer_key):
                     done = True  # the signal is spent in the next turn, as any that comes after the end
                     continue
             except (StoreLocked, StoreTooSlow):
-                continue  # somebody's transaction is about that start: it is tried again in the next turn
+                is_locked = True  # somebody's transaction is about starts: they are tried again in the next turn
+                continue
             except StatementRefused as refusal:
                 error = refusal  # noqa: PLW2901 - by this the signal is put off
             alike[put_off_after(error, first.failed_attempts)].append(first)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from service.explain_delivery import delivered
+from service.job_runs import TARGET_OF_JOB
 from service.outlook import outlook_of
 from service.story import Story, by_whom, deciding, detail_of, shown
 from service.words import counted
@@ -171,6 +172,8 @@ def _next_after(story: Story, decided: LogRecord) -> str:
     timer, later = story.timer, [it for it in story.records if it.position > decided.position]
     if timer is None or timer.state != "PENDING" or story.is_unplanned or timer.due_date <= story.now:
         return ""
+    if decided.schedule is None and not decided.target.startswith(TARGET_OF_JOB):
+        return ""  # another timer has its name since
     if any(it.intent in ("TRIGGERED", "SKIPPED") for it in later):
         return ""
     return f"; the next date is {shown(timer.due_date)}"

@@ -6,7 +6,7 @@ may be anything. So it refuses nothing that the type would read; and the type ma
 
 import json
 from collections.abc import Callable, Mapping
-from enum import Enum
+from enum import Enum, EnumMeta
 from functools import lru_cache
 from typing import Any
 
@@ -34,6 +34,7 @@ WITHIN = {
     "lax-or-strict": "lax_schema",
     "json-or-python": "json_schema",
 }
+OBJECTS = {"model", "dataclass", "typed-dict"}
 PYTHONS_ENGINE = "python-re"  # of patterns: it may take for ever
 FORGOTTEN = {"metadata", "serialization", "default", "default_factory", "title", "regex_engine"}
 
@@ -102,8 +103,12 @@ class _Outline:
         return {**_plain({**schema, **dict.fromkeys(held)}), **held}
 
     def _definitions(self, schema: Mapping[str, Any]) -> dict[str, Any]:
-        definitions = [self.of(it) for it in schema["definitions"]]
+        definitions = [self._definition(it) for it in schema["definitions"]]
         return {"type": "definitions", "schema": self.of(schema["schema"]), "definitions": definitions}
+
+    def _definition(self, schema: Mapping[str, Any]) -> dict[str, Any]:
+        # What is no object is read by the configuration of the object around it, and here is none.
+        return self.of(schema) if schema["type"] in OBJECTS else self._named(schema, dict(ANYTHING))
 
     def _reference(self, schema: Mapping[str, Any]) -> dict[str, Any]:
         return {"type": "definition-ref", "schema_ref": self._name(schema["schema_ref"])}
@@ -176,8 +181,11 @@ def _unchecked(schema: Mapping[str, Any]) -> Mapping[str, Any]:
 def _enum(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Name the values of an enum, if they are texts and nothing else is read as one of them."""
     values = [member.value for member in schema["members"]]
-    reader = next(kind for kind in schema["cls"].__mro__ if "_missing_" in vars(kind))
-    if reader is not Enum or schema.get("missing") or not all(type(value) is str for value in values):
+    cls = schema["cls"]
+    reader = next(kind for kind in cls.__mro__ if "_missing_" in vars(kind))
+    # What its code reads as a member beside the values can't be said.
+    has_code = reader is not Enum or type(cls) is not EnumMeta or set(cls._value2member_map_) != set(values)
+    if has_code or schema.get("missing") or not all(type(value) is str for value in values):
         return dict(ANYTHING)
     return {"type": "literal", "expected": values}
 

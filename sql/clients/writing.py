@@ -127,9 +127,9 @@ async def _write_locked(
         values = columns_of(named, at) | {"on_conflicts": [plan.timer.on_conflict for plan in named]}
         rows = await connection.fetch(*statement("write_named").with_values(values))
         outcomes |= {asked: Scheduled(*row) if row[0] else key_taken(asked) for asked, *row in rows}
-    refused = [plan for plan in planned if plan.key not in outcomes]
-    used = await _used_keys(connection, [plan.key for plan in refused if plan.timer.name is not None])
-    return outcomes | {plan.key: _conflict(plan, used) for plan in refused}
+    left = [plan for plan in planned if plan.key not in outcomes]
+    used = await _used_keys(connection, [plan.key for plan in left if plan.timer.name is not None])
+    return outcomes | {plan.key: _conflict(plan, used) for plan in left}
 
 
 async def _used_keys(connection: Connection, keys: Sequence[int]) -> set[int]:

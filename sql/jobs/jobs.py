@@ -12,9 +12,9 @@ from sql.session import Record, Session
 class Job:
     """One job with all that is known of it; `config` and `policy` are JSON texts.
 
-    shape:   `next_start` is None while it runs, waits or is disabled, or its next start is paused: then `paused_start`
-             is when it would have started, and the log may have forgotten the rest. Crashes are counted without the
-             present run
+    shape:   `next_start` is None while it runs, waits or is disabled, while no shard has planned its rule, or its next
+             start is paused: then `paused_start` is when it would have started, and the log may have forgotten the
+             rest. Crashes are counted without the present run
     units:   durations are in seconds, of the kept runs that succeeded
     """
 

@@ -131,7 +131,8 @@ def test_an_up_withdraws_the_handlers_of_others_where_no_other_cluster_leads(dsn
 def test_a_client_s_open_transaction_ends_no_start_and_the_app_is_declared_when_it_has_ended(
     dsn: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    it = preparation(app=App("orders", ".", (spec_of(),), jobs=(job_spec(),)))
+    app = App("orders", ".", (spec_of(),), jobs=(job_spec(),))
+    it = Preparation(load_settings(shards=5).model_copy(update={"cluster_id": TIMERS}), app)
     shard_dsn = Dsn.of(as_role(dsn, "shard"))
 
     async def begin_meanwhile() -> None:
@@ -143,10 +144,13 @@ def test_a_client_s_open_transaction_ends_no_start_and_the_app_is_declared_when_
     asyncio.run(begin_meanwhile())
     said = capsys.readouterr().err
     assert said.startswith("app orders: 1 handler")
-    assert "shards wanted, handlers and jobs are not written yet: " in said
+    assert "the app's jobs are not declared yet: " in said
     assert said.endswith("; trying again\n")
 
+    asyncio.run(query(dsn, "update shardclock.scale set wanted = 7 where role = 'shard'"))
     it.tend(shard_dsn)
+    assert capsys.readouterr().err == "app orders: 1 job; refresh (added)\n", "handlers are told once"
+    assert asyncio.run(query(dsn, "select wanted from shardclock.scale where role = 'shard'"))[0]["wanted"] == 7
 
     assert [row["name"] for row in asyncio.run(query(dsn, "select name from shardclock.jobs"))] == ["refresh"]
 

@@ -30,7 +30,7 @@ from pydantic import (
     field_validator,
     model_validator,
 )
-from typing_extensions import TypedDict
+from typing_extensions import TypeAliasType, TypedDict
 
 from shardclock.outline import OUTLINE_BYTES_MAX, misfit_of, outline_of
 
@@ -67,6 +67,20 @@ class Settings(BaseModel):
     is_dry: bool = False
     since: datetime | None = None
     token: str = "hunter2"  # a default is not written
+
+
+class Aliased(Enum):
+    RED = "red"
+
+
+Aliased._value2member_map_["rot"] = Aliased.RED
+Texts = TypeAliasType("Texts", list[str])
+
+
+class Coercing(BaseModel):
+    model_config = ConfigDict(coerce_numbers_to_str=True)
+    a: Texts
+    b: Texts
 
 
 class Days(RootModel[int]):
@@ -235,6 +249,7 @@ def test_what_a_type_refuses_for_its_form_is_told_without_its_value(of: Any, con
         (date, "2026-12-01"), (timedelta, "PT5M"), (timedelta, 60), (Json[list[int]], "[1]"), (SecretStr, "s"),
         (Annotated[int, BeforeValidator(len)], "abc"),
         (Annotated[float, Field(multiple_of=0.1)], 0.3), (float, "inf"), (Literal[1], 1), (Any, {"a": [None]}),
+        (Aliased, "rot"), (Coercing, {"a": [1], "b": [1]}),
         (Strict, {"days": "5"}), (Words, 5), (list[OnErrorOmit[int]], ["a", 1]),
         (int | str, "x"), (RootModel[dict[str, list[int]]], {"a": [1]}),
         (dict[Annotated[str, Field(pattern="^([a-z]+)+$")], int], {"abcdefghijklmnopqrstuvwxyzabcdefghijkl": 1}),

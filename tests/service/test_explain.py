@@ -224,6 +224,19 @@ async def test_a_schedule_s_occurrence_is_told_by_its_number(dsn: str, shard: Ho
     assert answer.why.endswith(f"; the next date is {shown(second['due_date'])}")
 
 
+async def test_a_timer_that_fired_is_not_told_with_the_date_of_another_of_its_name(
+    dsn: str, shard: HolderClient
+) -> None:
+    await add_timers(dsn, 1, name="'n'")
+    await shard.fire((await shard.take()).claimed)
+    await add_timers(dsn, 1, "now() + interval '1 hour'", name="'n'")
+
+    answer = await why(shard, TimerRef(name="n"))
+
+    assert answer.verdict == "FIRED"
+    assert "the next date" not in answer.why
+
+
 async def test_a_question_about_an_older_occurrence_is_not_answered_with_the_next_date(
     dsn: str, shard: HolderClient
 ) -> None:
