@@ -46,12 +46,16 @@ with due as (
             and coalesce(d.process_instance_key, d.timer_key) % 840 % h.part_count = h.part
             and coalesce(d.process_instance_key, d.timer_key) / 840 % :stripes::integer = :stripe::integer
             and coalesce(d.process_instance_key, d.timer_key) <> all (:without::bigint[])
-            -- A start that was redriven at a rate is due later than what was sent to it before: that waits for it. Asked for
-            -- a value, here and below, or a plan that was made while nothing waited reads all deliveries for each signal.
-            and coalesce(
-                (select b.next_attempt_at from shardclock.deliveries b where b.timer_key = d.process_instance_key),
-                d.next_attempt_at
-            ) <= d.next_attempt_at
+            -- A start that was redriven at a rate is due later than what was sent to it before: that waits for it. What is
+            -- for a token is for an instance that has begun. Asked for a value, here and below, or a plan that was made
+            -- while nothing waited reads all deliveries for each signal.
+            and (
+                d.element_instance_key is not null
+                or coalesce(
+                    (select b.next_attempt_at from shardclock.deliveries b where b.timer_key = d.process_instance_key),
+                    d.next_attempt_at
+                ) <= d.next_attempt_at
+            )
             and (
                 not exists (
                     select
