@@ -105,5 +105,7 @@ Families = Mapping[str, Family]
 
 
 def by_name(*families: Family) -> Families:
-    """Put families into one mapping."""
-    return {family.name: family for family in families}
+    """Put families into one mapping; a name that two have is a fault of ours."""
+    named = {family.name: family for family in families}
+    assert len(named) == len(families), f"two families are called {[it.name for it in families]}"
+    return named

@@ -1,5 +1,6 @@
 -- The schema as sql/migrations leave it, to be read on one page. Written by `make docs`: change a migration, and write
--- it anew. Functions stand here by their signatures; docs/sql.md says what those for users do.
+-- it anew. Functions stand at the end, by their signatures, each with the migration that has its body; docs/sql.md says
+-- what those for users do.
 
 CREATE TABLE shardclock.timers (
     timer_key bigint NOT NULL,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import datetime
 
 import pytest
 
 from tests.support.cli_asserts import DONE, NOT_DONE, assert_refused
-from tests.support.factories import query
+from tests.support.factories import query, value
 from tests.support.job_runs import declare
 from tests.support.jobs import job_spec
 from tests.support.program import Shell
@@ -34,13 +35,14 @@ def let_days_pass(dsn: str, days: int = 2) -> None:
 
 def test_the_list_says_of_a_job_whose_start_is_paused_why_and_when_it_would_have_started(nightly: Shell) -> None:
     (before,) = [job for job in nightly("jobs", "list", "--json").json if job["name"] == "nightly"]
+    due = asyncio.run(value(nightly.dsn, "select due_date from shardclock.timers"))
     nightly(*PAUSE)
 
     (after,) = [job for job in nightly("jobs", "list", "--json").json if job["name"] == "nightly"]
     line = nightly("jobs", "list").out.splitlines()[1]
 
     assert before["paused_start"] is None
-    assert (after["next_start"], after["paused_start"]) == (None, before["next_start"])
+    assert (after["next_start"], datetime.fromisoformat(after["paused_start"])) == (None, due)
     assert (after["paused_why"], after["paused_by"]) == ("the source moves", "test_scheduler")
     assert "PAUSED: the source moves" in line
     assert "paused, was for 20" in line

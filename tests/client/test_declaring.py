@@ -82,7 +82,7 @@ def test_a_declared_function_stays_as_it_is_and_has_a_policy_in_seconds() -> Non
         ({"timeout": 30}, "timeout 30 is neither an ISO 8601 duration nor a timedelta; write one such as PT30S"),
         (
             {"timeout": "30s"},
-            "timeout '30s' is not an ISO 8601 duration; write one such as PT30S, P1DT12H or PT0.5S",
+            "timeout '30s' is not an ISO 8601 duration; write PT30S",
         ),
         (
             {"expires_after": "P1M"},

@@ -21,7 +21,7 @@ import workers.families
 from cluster.families import REPORTED
 from gateway.families import OPERATION, TENANT
 from metrics.families import OF_EXPORTER, READ
-from metrics.family import JOB_NAME, LOOP, PREFIX, SHARD, TARGET_NAME, Family
+from metrics.family import JOB_NAME, LOOP, PREFIX, SHARD, TARGET_NAME, Family, by_name
 from metrics.page import metrics_of, of_exporter
 from metrics.report import Histogram, Sample
 from tests.support import ROOT
@@ -127,6 +127,8 @@ def test_no_name_is_used_twice() -> None:
     names = [family.name for family in FAMILIES] + list(OF_EXPORTER)
 
     assert len(set(names)) == len(names)
+    with pytest.raises(AssertionError, match="two families are called"):
+        by_name(*FAMILIES, FAMILIES[0])
 
 
 @pytest.mark.parametrize("family", HISTOGRAMS, ids=lambda family: family.name)

