@@ -92,13 +92,13 @@ class Crew:
         now_s = time.monotonic()
         mine = {h.actor_name: h for h in holders if h.cluster_id == self._cluster_id}
         late = self._supervisor.learn_starts(mine, stalled_s=self._settings.stalled_s)
-        members = self._supervisor.members(mine, self._suspects(mine))
+        keepers = self._supervisor.keepers(mine, self._suspects(mine))
         self._quarantine.fail(late, now_s=now_s)
-        self._quarantine.learn_nodes(members, nodes, now_s=now_s)
+        self._quarantine.learn_nodes(keepers, nodes, now_s=now_s)
         quarantined = self._quarantine.nodes(now_s=now_s)
         self._tell_avoided(quarantined if len(nodes) > 1 else ())  # the only node is used all the same
         return Observed(
-            members=members,
+            keepers=keepers,
             nodes=nodes,
             quarantined=quarantined,
             foreign_holders=[h.holder for h in holders if h.cluster_id != self._cluster_id and h.part is not None],

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
-class ActorState:
+class KeeperState:
     """One keeper of ours: starting while it has no holder, then serving until it is retired.
 
-    A `suspect` member has been silent for a moment. A `suspended` one is marked so in the holders table, and the others
-    have its slots. A `stalled` member should have started by now, and may still start. `started_s` is when its holder
+    A `suspect` keeper has been silent for a moment. A `suspended` one is marked so in the holders table, and the others
+    have its slots. A `stalled` keeper should have started by now, and may still start. `started_s` is when its holder
     was first seen, in seconds of the monotonic clock. `held` is how much it had in hand at its last sign of life.
     """
 
@@ -47,7 +47,7 @@ class Observed:
     clusters that still keep slots from the time when their cluster led.
     """
 
-    members: Sequence[ActorState]
+    keepers: Sequence[KeeperState]
     nodes: Sequence[str]
     quarantined: Sequence[str] = ()
     foreign_holders: Sequence[int] = ()
@@ -65,92 +65,92 @@ class Plan:
     part_count: int = 0
     suspend: Sequence[int] = ()
     resume: Sequence[int] = ()
-    retire: Sequence[ActorState] = ()
+    retire: Sequence[KeeperState] = ()
     spawn: Sequence[str] = ()
 
 
-def plan(wanted: int, fleet: Observed) -> Plan:
+def plan(wanted: int, observed: Observed) -> Plan:
     """Decide what brings the fleet to `wanted` keepers, spread over its nodes.
 
     The ready keepers share all slots. So a death leaves no slot without a keeper while the replacement starts, and a
-    new keeper takes its part as soon as it is ready. A member is moved if its node is leaving, or if its node has at
-    least two more members than another: its replacement starts first, and the member is retired when that is ready.
+    new keeper takes its part as soon as it is ready. A keeper is moved if its node is leaving, or if its node has at
+    least two more keepers than another: its replacement starts first, and the keeper is retired when that is ready.
 
     If an actor is slow to start, another one is started on a better node, if there is one. Whichever of the two comes
     up first serves, and the surplus one is retired.
 
-    A suspect member is suspended: the others share its slots and may take what it has claimed. It is neither retired
-    nor replaced, because it may only have paused. If all members are suspect, there is none to share with: the
+    A suspect keeper is suspended: the others share its slots and may take what it has claimed. It is neither retired
+    nor replaced, because it may only have paused. If all keepers are suspect, there is none to share with: the
     assignment stays as it is, and one more actor is started.
 
     shape:   `spawn` names a node for each new actor; empty if none is needed or no node can take one
     """
-    staying = [member for member in fleet.members if member.node_id in fleet.nodes]
-    ready = sorted((member for member in staying if member.ready), key=_seniority)
-    leaving = [member for member in fleet.members if member.node_id not in fleet.nodes and member.ready]
-    suspects = [member for member in fleet.members if member.registered and member.suspect]
+    staying = [keeper for keeper in observed.keepers if keeper.node_id in observed.nodes]
+    ready = sorted((keeper for keeper in staying if keeper.ready), key=_seniority)
+    leaving = [keeper for keeper in observed.keepers if keeper.node_id not in observed.nodes and keeper.ready]
+    suspects = [keeper for keeper in observed.keepers if keeper.registered and keeper.suspect]
 
-    serving = _balanced(ready, wanted, fleet.nodes)
-    # Members on leaving nodes serve until their replacements are ready: fewer keepers would only be slower.
+    serving = _balanced(ready, wanted, observed.nodes)
+    # Keepers on leaving nodes serve until their replacements are ready: fewer keepers would only be slower.
     serving += sorted(leaving, key=_seniority)[: wanted - len(serving)]
-    retire = tuple(member for member in fleet.members if member.ready and member not in serving)
+    retire = tuple(keeper for keeper in observed.keepers if keeper.ready and keeper not in serving)
 
-    targets = _targets(fleet)
-    expected = [member for member in staying if not (member.stalled and _are_trusted(targets, fleet))]
+    targets = _targets(observed)
+    expected = [keeper for keeper in staying if not (keeper.stalled and _are_trusted(targets, observed))]
     spawn = _spawns(wanted, expected, targets)
-    if targets and suspects and not (serving or any(not member.registered for member in expected)):
+    if targets and suspects and not (serving or any(not keeper.registered for keeper in expected)):
         spawn = spawn or [_emptiest(_load(expected, targets))]
     assign, suspend = _assignment(serving, retire), tuple[int, ...]()
     if serving:
-        suspend = tuple(member.holder for member in suspects if member.holder and not member.suspended)
+        suspend = tuple(keeper.holder for keeper in suspects if keeper.holder and not keeper.suspended)
         # A keeper without slots claims nothing more. It fires what it has leased.
-        assign |= dict.fromkeys((*suspend, *fleet.foreign_holders))
+        assign |= dict.fromkeys((*suspend, *observed.foreign_holders))
     return Plan(
         assign=assign,
         part_count=len(serving),
         suspend=suspend,
-        resume=tuple(member.holder for member in serving if member.holder and member.suspended),
+        resume=tuple(keeper.holder for keeper in serving if keeper.holder and keeper.suspended),
         retire=retire,
         spawn=tuple(spawn),
     )
 
 
-def _balanced(ready: Sequence[ActorState], wanted: int, nodes: Sequence[str]) -> list[ActorState]:
-    """Choose the members to keep: spread them evenly over the nodes, and prefer members that have slots."""
-    serving: list[ActorState] = []
+def _balanced(ready: Sequence[KeeperState], wanted: int, nodes: Sequence[str]) -> list[KeeperState]:
+    """Choose the keepers to keep: spread them evenly over the nodes, and prefer keepers that have slots."""
+    serving: list[KeeperState] = []
     load = Counter(dict.fromkeys(nodes, 0))
     waiting = list(ready)
     while waiting and len(serving) < wanted:
-        chosen = min(waiting, key=lambda member: load[member.node_id])
+        chosen = min(waiting, key=lambda keeper: load[keeper.node_id])
         waiting.remove(chosen)
         serving.append(chosen)
         load[chosen.node_id] += 1
     return serving
 
 
-def _targets(fleet: Observed) -> Sequence[str]:
+def _targets(observed: Observed) -> Sequence[str]:
     """Choose the nodes for new actors: those that nobody doubts; if there are none, those that are not in quarantine;
     if there are none, the node whose quarantine ends first.
     """
-    doubted = _doubted(fleet)
+    doubted = _doubted(observed)
     return (
-        [node for node in fleet.nodes if node not in doubted]
-        or [node for node in fleet.nodes if node not in fleet.quarantined]
-        or [node for node in fleet.quarantined if node in fleet.nodes][:1]
+        [node for node in observed.nodes if node not in doubted]
+        or [node for node in observed.nodes if node not in observed.quarantined]
+        or [node for node in observed.quarantined if node in observed.nodes][:1]
     )
 
 
-def _are_trusted(targets: Sequence[str], fleet: Observed) -> bool:
+def _are_trusted(targets: Sequence[str], observed: Observed) -> bool:
     """Say whether there are targets, and none of them is in doubt."""
-    return bool(targets) and _doubted(fleet).isdisjoint(targets)
+    return bool(targets) and _doubted(observed).isdisjoint(targets)
 
 
-def _doubted(fleet: Observed) -> set[str]:
-    """Name the nodes in doubt: in quarantine, or with a member that is silent or slow to start."""
-    return {*fleet.quarantined, *(member.node_id for member in fleet.members if member.suspect or member.stalled)}
+def _doubted(observed: Observed) -> set[str]:
+    """Name the nodes in doubt: in quarantine, or with a keeper that is silent or slow to start."""
+    return {*observed.quarantined, *(keeper.node_id for keeper in observed.keepers if keeper.suspect or keeper.stalled)}
 
 
-def _spawns(wanted: int, expected: Sequence[ActorState], nodes: Sequence[str]) -> list[str]:
+def _spawns(wanted: int, expected: Sequence[KeeperState], nodes: Sequence[str]) -> list[str]:
     """Name a node for each missing actor; if none is missing, a node for one actor that will relieve a crowded node."""
     if not nodes:
         return []
@@ -164,9 +164,9 @@ def _spawns(wanted: int, expected: Sequence[ActorState], nodes: Sequence[str]) -
     return spawns
 
 
-def _load(expected: Sequence[ActorState], nodes: Sequence[str]) -> Counter[str]:
+def _load(expected: Sequence[KeeperState], nodes: Sequence[str]) -> Counter[str]:
     load = Counter(dict.fromkeys(nodes, 0))
-    load.update(member.node_id for member in expected if member.node_id in nodes)
+    load.update(keeper.node_id for keeper in expected if keeper.node_id in nodes)
     return load
 
 
@@ -174,20 +174,20 @@ def _emptiest(load: Counter[str]) -> str:
     return min(load, key=lambda node: (load[node], node))
 
 
-def _seniority(member: ActorState) -> tuple[bool, int, str]:
-    return member.part is None, member.part or 0, member.actor_name
+def _seniority(keeper: KeeperState) -> tuple[bool, int, str]:
+    return keeper.part is None, keeper.part or 0, keeper.actor_name
 
 
-def _assignment(serving: Sequence[ActorState], retire: Sequence[ActorState]) -> dict[int, int | None]:
-    """Number the serving members, each with its old number where possible; return only what changes."""
+def _assignment(serving: Sequence[KeeperState], retire: Sequence[KeeperState]) -> dict[int, int | None]:
+    """Number the serving keepers, each with its old number where possible; return only what changes."""
     count = len(serving)
     numbers: dict[int, int] = {}
     kept = {m.part: m for m in reversed(serving) if m.part is not None and m.part < count}
     free = iter(sorted(set(range(count)) - set(kept)))
-    for member in serving:
-        assert member.holder is not None
-        keeps = member.part is not None and kept.get(member.part) is member
-        numbers[member.holder] = member.part if keeps and member.part is not None else next(free)
+    for keeper in serving:
+        assert keeper.holder is not None
+        keeps = keeper.part is not None and kept.get(keeper.part) is keeper
+        numbers[keeper.holder] = keeper.part if keeps and keeper.part is not None else next(free)
     changed = {
         m.holder: numbers[m.holder]
         for m in serving

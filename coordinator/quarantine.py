@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from coordinator.plan import ActorState
+from coordinator.plan import KeeperState
 from sql.backoff import Backoff
 
 FIRST_S = 10.0
@@ -74,12 +74,12 @@ class Quarantine:
             pause_s = PAUSES.pause_s(failures)
             self._cases[node_id] = _NodeFailures(failures, failed_s=now_s, until_s=now_s + pause_s)
 
-    def learn_nodes(self, members: Iterable[ActorState], nodes: Collection[str], *, now_s: float) -> None:
+    def learn_nodes(self, keepers: Iterable[KeeperState], nodes: Collection[str], *, now_s: float) -> None:
         """Learn which nodes work: those with a keeper that gives signs of life. Forget nodes that are gone."""
         started_s: dict[str, float] = {}
-        for member in members:
-            if member.ready:
-                started_s[member.node_id] = max(member.started_s, started_s.get(member.node_id, 0.0))
+        for keeper in keepers:
+            if keeper.ready:
+                started_s[keeper.node_id] = max(keeper.started_s, started_s.get(keeper.node_id, 0.0))
         for node_id, case in list(self._cases.items()):
             if node_id not in nodes:
                 del self._cases[node_id]

@@ -9,7 +9,7 @@ from typing import Any
 from structlog.typing import FilteringBoundLogger
 
 from coordinator.fleet import RayFleet
-from coordinator.plan import ActorState
+from coordinator.plan import KeeperState
 from coordinator.quarantine import Start, late_starts
 from sql.cluster.holders import Holder
 
@@ -108,10 +108,10 @@ class Supervisor:
         """Return the node on which an actor was started; "" if an earlier incarnation started it."""
         return self._children[actor_name].node_id
 
-    def members(self, holders: Mapping[str, Holder], suspects: set[str]) -> list[ActorState]:
+    def keepers(self, holders: Mapping[str, Holder], suspects: set[str]) -> list[KeeperState]:
         """Describe each actor, with the state of its holder if it has one."""
         return [
-            ActorState(
+            KeeperState(
                 actor_name=name,
                 node_id=holder.node_id if (holder := holders.get(name)) else child.node_id,
                 holder=holder.holder if holder else None,
@@ -126,14 +126,14 @@ class Supervisor:
             for name, child in self._children.items()
         ]
 
-    def finished(self, members: Sequence[ActorState], *, finish_s: float) -> list[str]:
-        """Name the members that may end now: they have nothing in hand, or have had `finish_s` to finish it.
+    def finished(self, keepers: Sequence[KeeperState], *, finish_s: float) -> list[str]:
+        """Name the keepers that may end now: they have nothing in hand, or have had `finish_s` to finish it.
 
-        Call this each turn with all members that shall go. If a member is left out once, its `finish_s` starts again.
+        Call this each turn with all keepers that shall go. If a keeper is left out once, its `finish_s` starts again.
         """
         now_s = time.monotonic()
-        self._finishing = {it.actor_name: self._finishing.get(it.actor_name, now_s) for it in members}
-        return [it.actor_name for it in members if not it.held or now_s - self._finishing[it.actor_name] >= finish_s]
+        self._finishing = {it.actor_name: self._finishing.get(it.actor_name, now_s) for it in keepers}
+        return [it.actor_name for it in keepers if not it.held or now_s - self._finishing[it.actor_name] >= finish_s]
 
     async def retire(self, actor_names: Iterable[str] | None = None) -> None:
         """Drain the named actors (default: all) at the same time, and kill them, even one that does not answer.

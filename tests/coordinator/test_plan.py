@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.plan import ActorState, Observed, Plan, plan
-from tests.support.members import holder_of, member, serving, silent, starting
+from coordinator.plan import KeeperState, Observed, Plan, plan
+from tests.support.keeper_states import holder_of, keeper, serving, silent, starting
 
 SHARDS_MAX = 12
 NODES = ("a", "b", "c", "d")
@@ -87,7 +87,7 @@ def test_a_draining_node_is_emptied_only_after_its_shards_are_replaced() -> None
     assert plan(2, Observed([stays, leaves], ["a"])) == Plan(part_count=2, spawn=("a",))
     assert plan(2, Observed([stays, leaves, starting("new", "a")], ["a"])) == Plan(part_count=2)
 
-    new = member("new", "a")
+    new = keeper("new", "a")
     todo = plan(2, Observed([stays, leaves, new], ["a"]))
     assert todo.retire == (leaves,)
     assert todo.assign == {new.holder: 1, leaves.holder: None}
@@ -98,7 +98,7 @@ def test_a_crowded_node_gives_up_one_when_its_replacement_is_ready() -> None:
 
     assert plan(3, Observed(crowded, ["a", "b"])) == Plan(part_count=3, spawn=("b",))
 
-    new = member("new", "b")
+    new = keeper("new", "b")
     todo = plan(3, Observed([*crowded, new], ["a", "b"]))
     assert todo.retire == (crowded[2],)
     assert todo.assign == {new.holder: 2, crowded[2].holder: None}
@@ -112,11 +112,11 @@ def test_nodes_within_one_of_each_other_are_even_enough() -> None:
 
 
 def test_foreign_holders_lose_their_slots_in_the_same_assignment() -> None:
-    todo = plan(2, Observed([member("a", "a"), member("b", "b")], ["a", "b"], foreign_holders=[91, 92]))
+    todo = plan(2, Observed([keeper("a", "a"), keeper("b", "b")], ["a", "b"], foreign_holders=[91, 92]))
 
     assert todo.part_count == 2
     assert sorted(todo.assign.items()) == sorted(
-        {member("a", "a").holder: 0, member("b", "b").holder: 1, 91: None, 92: None}.items()
+        {keeper("a", "a").holder: 0, keeper("b", "b").holder: 1, 91: None, 92: None}.items()
     )
     assert todo.retire == (), "they are not ours to retire"
 
@@ -140,8 +140,8 @@ def test_foreign_holders_do_not_count_towards_wanted() -> None:
 def test_foreign_holders_lose_their_slots_exactly_when_our_shards_keep_all_slots(
     ready: int, new: int, wanted: int, foreign_holders: set[int]
 ) -> None:
-    members = serving(*["a"] * ready) + [starting(f"new-{number}", "a") for number in range(new)]
-    fleet = Observed(members, ["a"], foreign_holders=sorted(foreign_holders))
+    keepers = serving(*["a"] * ready) + [starting(f"new-{number}", "a") for number in range(new)]
+    fleet = Observed(keepers, ["a"], foreign_holders=sorted(foreign_holders))
 
     todo = plan(wanted, fleet)
 
@@ -170,15 +170,15 @@ def test_a_suspended_shard_that_stays_silent_changes_nothing_more() -> None:
     zero, _ = serving("a", "b")
     survivor = replace(zero, part_count=1)
 
-    assert plan(2, Observed([survivor, silent(member("s1", "b"), suspended=True)], ["a", "b"])) == Plan(part_count=1)
+    assert plan(2, Observed([survivor, silent(keeper("s1", "b"), suspended=True)], ["a", "b"])) == Plan(part_count=1)
 
 
 def test_a_suspended_shard_that_is_heard_again_is_resumed_with_slots() -> None:
-    back = replace(member("s1", "b"), suspended=True)
+    back = replace(keeper("s1", "b"), suspended=True)
 
-    todo = plan(2, Observed([member("s0", "a", 0, 1), back], ["a", "b"]))
+    todo = plan(2, Observed([keeper("s0", "a", 0, 1), back], ["a", "b"]))
 
-    assert todo.assign == {member("s0", "a").holder: 0, back.holder: 1}
+    assert todo.assign == {keeper("s0", "a").holder: 0, back.holder: 1}
     assert (todo.part_count, todo.suspend, todo.resume) == (2, (), (back.holder,))
 
 
@@ -191,7 +191,7 @@ def test_when_all_are_suspect_the_assignment_stays_and_one_more_is_started_where
 
 def test_a_silent_single_shard_is_replaced_at_once_and_retired_only_when_it_is_heard_again() -> None:
     (only,) = serving("a")
-    replacement = member("replacement", "a")
+    replacement = keeper("replacement", "a")
 
     assert plan(1, Observed([silent(only)], ["a"])) == Plan(spawn=("a",))
 
@@ -201,13 +201,13 @@ def test_a_silent_single_shard_is_replaced_at_once_and_retired_only_when_it_is_h
     )
 
     awake = replace(silent(only, suspended=True), suspect=False)
-    todo = plan(1, Observed([awake, member("replacement", "a", 0, 1)], ["a"]))
+    todo = plan(1, Observed([awake, keeper("replacement", "a", 0, 1)], ["a"]))
     assert todo == Plan(part_count=1, retire=(awake,))
 
 
 def test_the_first_of_two_silent_shards_to_be_heard_gets_all_slots() -> None:
-    one = replace(member("s0", "a", 0, 1))
-    other = replace(member("s1", "a"), suspended=True)
+    one = replace(keeper("s0", "a", 0, 1))
+    other = replace(keeper("s1", "a"), suspended=True)
 
     todo = plan(2, Observed([silent(one), other], ["a"]))
 
@@ -245,27 +245,27 @@ class Simulation:
 
     wanted: int
     nodes: list[str]
-    members: list[ActorState]
+    keepers: list[KeeperState]
     born: int = 1000
 
     def round(self) -> Plan:
         """Plan, check that every slot has a shard while anyone is ready, and carry it out."""
-        todo = plan(self.wanted, Observed(self.members, self.nodes))
+        todo = plan(self.wanted, Observed(self.keepers, self.nodes))
         assert not any(one.suspect for one in todo.retire), "who may only have paused is left alone"
         retired = {gone.actor_name for gone in todo.retire}
-        self.members = [self._assigned(one, todo) for one in self.members if one.actor_name not in retired]
+        self.keepers = [self._assigned(one, todo) for one in self.keepers if one.actor_name not in retired]
         self._assert_covered()
-        self.members = [replace(one, holder=one.holder or self._next()) for one in self.members]
-        self.members += [starting(f"new-{self._next()}", node) for node in todo.spawn]
+        self.keepers = [replace(one, holder=one.holder or self._next()) for one in self.keepers]
+        self.keepers += [starting(f"new-{self._next()}", node) for node in todo.spawn]
         return todo
 
     def spread(self) -> int:
         """Tell how many more shards the fullest node has than the emptiest."""
         load = Counter(dict.fromkeys(self.nodes, 0))
-        load.update(one.node_id for one in self.members)
+        load.update(one.node_id for one in self.keepers)
         return max(load.values()) - min(load.values())
 
-    def _assigned(self, one: ActorState, todo: Plan) -> ActorState:
+    def _assigned(self, one: KeeperState, todo: Plan) -> KeeperState:
         if one.holder not in todo.assign:
             return one
         shard = todo.assign[one.holder]
@@ -273,12 +273,12 @@ class Simulation:
         return replace(one, part=shard, part_count=count, suspended=one.holder in todo.suspend)
 
     def _assert_covered(self) -> None:
-        ready = [one for one in self.members if one.ready]
-        if not ready and any(one.suspect for one in self.members):
+        ready = [one for one in self.keepers if one.ready]
+        if not ready and any(one.suspect for one in self.keepers):
             return  # nobody to take over: all stays as it was
-        shards = sorted(one.part for one in self.members if one.part is not None)
+        shards = sorted(one.part for one in self.keepers if one.part is not None)
         assert shards == list(range(len(ready)))
-        assert all(one.suspended == one.suspect for one in self.members if one.registered)
+        assert all(one.suspended == one.suspect for one in self.keepers if one.registered)
         assert {one.part_count for one in ready} <= {len(ready)}
 
     def _next(self) -> int:
@@ -291,14 +291,14 @@ def simulations(draw: st.DrawFn) -> Simulation:
     """Draw any fleet, however it came to be: numbers missing, twice, too high; nodes leaving; actors starting."""
     shard = st.none() | st.integers(0, SHARDS_MAX - 1)
     rows = draw(st.lists(st.tuples(st.sampled_from(NODES), st.booleans(), shard), max_size=SHARDS_MAX))
-    members = [
-        ActorState(f"old-{number}", node, number + 1, shard, SHARDS_MAX if shard is not None else None)
+    keepers = [
+        KeeperState(f"old-{number}", node, number + 1, shard, SHARDS_MAX if shard is not None else None)
         if ready
         else starting(f"old-{number}", node)
         for number, (node, ready, shard) in enumerate(rows)
     ]
     nodes = draw(st.lists(st.sampled_from(NODES), min_size=1, unique=True))
-    return Simulation(draw(st.integers(1, SHARDS_MAX)), nodes, members)
+    return Simulation(draw(st.integers(1, SHARDS_MAX)), nodes, keepers)
 
 
 @given(simulations())
@@ -308,7 +308,7 @@ def test_any_fleet_reaches_the_wanted_number_and_never_leaves_a_slot_without_a_s
         fleet.round()
 
     assert fleet.round() == Plan(part_count=fleet.wanted)
-    assert sorted(one.part for one in fleet.members if one.part is not None) == list(range(fleet.wanted))
+    assert sorted(one.part for one in fleet.keepers if one.part is not None) == list(range(fleet.wanted))
     assert fleet.spread() <= 1
 
 
@@ -317,7 +317,7 @@ def test_deaths_and_new_sizes_on_the_way_leave_no_slot_without_a_shard(fleet: Si
     for _ in range(10):
         fleet.round()
         dead = data.draw(st.sets(st.integers(0, SHARDS_MAX), max_size=2))
-        fleet.members = [one for number, one in enumerate(fleet.members) if number not in dead]
+        fleet.keepers = [one for number, one in enumerate(fleet.keepers) if number not in dead]
         fleet.wanted = data.draw(st.integers(1, SHARDS_MAX))
         fleet.nodes = data.draw(st.lists(st.sampled_from(NODES), min_size=1, unique=True))
 
@@ -332,13 +332,13 @@ def test_silences_on_the_way_leave_no_slot_without_a_shard_and_all_heard_again_a
 ) -> None:
     for _ in range(10):
         quiet = data.draw(st.sets(st.integers(0, SHARDS_MAX), max_size=6))
-        fleet.members = [
-            replace(one, suspect=one.registered and number in quiet) for number, one in enumerate(fleet.members)
+        fleet.keepers = [
+            replace(one, suspect=one.registered and number in quiet) for number, one in enumerate(fleet.keepers)
         ]
         fleet.round()
 
-    fleet.members = [replace(one, suspect=False) for one in fleet.members]
+    fleet.keepers = [replace(one, suspect=False) for one in fleet.keepers]
     for _ in range(2 * SHARDS_MAX + 14):
         fleet.round()
     assert fleet.round() == Plan(part_count=fleet.wanted)
-    assert not any(one.suspended for one in fleet.members)
+    assert not any(one.suspended for one in fleet.keepers)

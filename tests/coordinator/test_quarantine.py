@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.plan import ActorState, Observed, Plan, plan
+from coordinator.plan import KeeperState, Observed, Plan, plan
 from coordinator.quarantine import FIRST_S, MAX_S, PROVED_S, Quarantine, Start, late_starts
-from tests.support.members import holder_of, member, serving, silent, starting
+from tests.support.keeper_states import holder_of, keeper, serving, silent, starting
 
 TURN_S = 1.0
 START_S = 1.0
@@ -22,9 +22,9 @@ STALLED_S = 5.0
 GIVEN_UP_S = 30.0
 
 
-def serves(node: str, *, started_s: float) -> ActorState:
+def serves(node: str, *, started_s: float) -> KeeperState:
     """Make a shard that serves since a moment."""
-    return ActorState(f"shard on {node}", node, holder=1, started_s=started_s)
+    return KeeperState(f"shard on {node}", node, holder=1, started_s=started_s)
 
 
 def test_a_node_is_avoided_for_a_while_after_a_failure() -> None:
@@ -143,9 +143,9 @@ def test_a_start_is_not_late_while_others_come_up_on_its_node_one_after_another(
 # The plan, with nodes that have failed and actors that are slow to start.
 
 
-def stalled(name: str, node: str) -> ActorState:
+def stalled(name: str, node: str) -> KeeperState:
     """Make an actor that should have registered by now."""
-    return ActorState(name, node, stalled=True)
+    return KeeperState(name, node, stalled=True)
 
 
 def test_a_node_in_quarantine_keeps_its_actors_and_gets_no_new_ones() -> None:
@@ -185,10 +185,10 @@ def test_a_start_that_stalls_is_waited_for_where_no_better_node_is_left() -> Non
 def test_a_start_that_stalled_and_comes_up_after_all_brings_the_balance_back() -> None:
     crowded = serving("a", "a")
 
-    todo = plan(2, Observed([*crowded, member("late", "b")], ["a", "b"]))
+    todo = plan(2, Observed([*crowded, keeper("late", "b")], ["a", "b"]))
 
     assert todo.retire == (crowded[1],)
-    assert todo.assign == {holder_of(member("late", "b")): 1, holder_of(crowded[1]): None}
+    assert todo.assign == {holder_of(keeper("late", "b")): 1, holder_of(crowded[1]): None}
 
 
 def test_when_all_shards_are_suspect_a_stalled_start_is_retried_on_a_better_node() -> None:
@@ -209,7 +209,7 @@ class World:
     nodes: list[str]
     cut: set[str] = field(default_factory=set)
     now_s: float = 1000.0
-    members: list[ActorState] = field(default_factory=list)
+    keepers: list[KeeperState] = field(default_factory=list)
     quarantine: Quarantine = field(default_factory=Quarantine)
     spawned: list[tuple[float, str]] = field(default_factory=list)
     _holders: Iterator[int] = field(default_factory=lambda: itertools.count(1))
@@ -225,40 +225,40 @@ class World:
 
     def serving(self) -> Counter[str]:
         """Count the shards that can fire, by node."""
-        return Counter(it.node_id for it in self.members if it.registered and it.node_id not in self.cut)
+        return Counter(it.node_id for it in self.keepers if it.registered and it.node_id not in self.cut)
 
     def _live(self) -> None:
         """Let time do its work: who can start does, and who is cut off falls silent."""
-        for number, it in enumerate(self.members):
+        for number, it in enumerate(self.keepers):
             if it.node_id in self.cut:
                 since_s = self._silent_since_s.setdefault(it.actor_name, self.now_s)
-                self.members[number] = replace(it, suspect=it.registered and self.now_s > since_s + SUSPECT_S)
+                self.keepers[number] = replace(it, suspect=it.registered and self.now_s > since_s + SUSPECT_S)
             elif it.registered:
                 self._silent_since_s.pop(it.actor_name, None)
-                self.members[number] = replace(it, suspect=False)
+                self.keepers[number] = replace(it, suspect=False)
             elif self._age_s(it) >= START_S:
-                self.members[number] = replace(it, holder=next(self._holders), stalled=False, started_s=self.now_s)
+                self.keepers[number] = replace(it, holder=next(self._holders), stalled=False, started_s=self.now_s)
 
     def _take_turn(self) -> None:
         silent = [
-            it for it in self.members if it.suspect and self.now_s - self._silent_since_s[it.actor_name] > SILENT_S
+            it for it in self.keepers if it.suspect and self.now_s - self._silent_since_s[it.actor_name] > SILENT_S
         ]
-        late = [it for it in self.members if not (it.registered or it.stalled) and self._age_s(it) > STALLED_S]
-        gone = [*silent, *(it for it in self.members if not it.registered and self._age_s(it) > GIVEN_UP_S)]
+        late = [it for it in self.keepers if not (it.registered or it.stalled) and self._age_s(it) > STALLED_S]
+        gone = [*silent, *(it for it in self.keepers if not it.registered and self._age_s(it) > GIVEN_UP_S)]
         self.quarantine.fail([it.node_id for it in (*silent, *late)], now_s=self.now_s)
-        self.members = [replace(it, stalled=it.stalled or it in late) for it in self.members if it not in gone]
-        self.quarantine.learn_nodes(self.members, self.nodes, now_s=self.now_s)
+        self.keepers = [replace(it, stalled=it.stalled or it in late) for it in self.keepers if it not in gone]
+        self.quarantine.learn_nodes(self.keepers, self.nodes, now_s=self.now_s)
         todo = plan(
-            self.wanted, Observed(self.members, self.nodes, quarantined=self.quarantine.nodes(now_s=self.now_s))
+            self.wanted, Observed(self.keepers, self.nodes, quarantined=self.quarantine.nodes(now_s=self.now_s))
         )
-        self.members = [it for it in self.members if it not in todo.retire]
+        self.keepers = [it for it in self.keepers if it not in todo.retire]
         for node in todo.spawn:
             name = f"shard {len(self._born_s)}"
             self._born_s[name] = self.now_s
-            self.members.append(ActorState(name, node))
+            self.keepers.append(KeeperState(name, node))
             self.spawned.append((self.now_s, node))
 
-    def _age_s(self, it: ActorState) -> float:
+    def _age_s(self, it: KeeperState) -> float:
         return self.now_s - self._born_s[it.actor_name]
 
 
@@ -321,7 +321,7 @@ def test_the_only_node_is_not_flooded_with_starts_that_do_not_come_up() -> None:
     it.cut = {"a"}
     it.go_on(60)
 
-    assert len(it.members) <= 2
+    assert len(it.keepers) <= 2
 
 
 def test_a_start_that_has_not_come_up_in_a_few_seconds_is_tried_elsewhere() -> None:
@@ -349,7 +349,7 @@ def test_the_cluster_is_whole_and_even_again_after_any_cuts(wanted: int, cuts: l
     for cut, for_s in cuts:
         it.cut = cut
         it.go_on(for_s)
-        assert len(it.members) <= 3 * wanted + 3, "starts are bounded"
+        assert len(it.keepers) <= 3 * wanted + 3, "starts are bounded"
 
     it.cut = set()
     it.go_on(MAX_S + GIVEN_UP_S + 20)

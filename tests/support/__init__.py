@@ -22,7 +22,7 @@ Shards and clusters:
     shard_process    one shard in a process of its own
     engine_process   one engine in a process of its own
     fake_fleet       reconcilers on a fleet that only records
-    members          the members of a fleet, as a plan sees them
+    keeper_states    the keepers of a fleet, as a plan sees them
     rays             a real Ray of several nodes
     program          the command line, in this process or in one of its own
     cli_asserts      what the tests of the command line assert

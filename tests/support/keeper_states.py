@@ -1,0 +1,34 @@
+"""Make the keepers of a fleet as a plan sees them: shards that serve, start, or are silent."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from coordinator.plan import KeeperState
+
+
+def keeper(name: str, node: str, part: int | None = None, part_count: int | None = None) -> KeeperState:
+    """Make a shard actor that is ready; its holder follows from its name."""
+    return KeeperState(name, node, holder=sum(name.encode()), part=part, part_count=part_count)
+
+
+def starting(name: str, node: str) -> KeeperState:
+    """Make a shard actor that has not registered yet."""
+    return KeeperState(name, node)
+
+
+def serving(*nodes: str) -> list[KeeperState]:
+    """Make shards 0, 1, 2 … on these nodes."""
+    return [keeper(f"s{number}", node, number, len(nodes)) for number, node in enumerate(nodes)]
+
+
+def silent(one: KeeperState, *, suspended: bool = False) -> KeeperState:
+    """Make a keeper suspect; a suspended one has no slots."""
+    if suspended:
+        return replace(one, suspect=True, suspended=True, part=None, part_count=None)
+    return replace(one, suspect=True)
+
+
+def holder_of(one: KeeperState) -> int:
+    assert one.holder is not None
+    return one.holder
