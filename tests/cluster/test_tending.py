@@ -14,6 +14,8 @@ from cluster.settings import load_settings
 from embedded.server import EmbeddedPostgresError
 from sql.dsn import Dsn
 
+NOBODY = "/nonexistent/metrics.sock"  # a named socket has no directory of its own, which somebody must remove
+
 
 class Clock:
     """A clock that the test moves, for the pauses between starts."""
@@ -39,7 +41,9 @@ class Parts:
         self.told: list[str] = []
         self.tended: list[str] = []
         self.faults: dict[str, Exception] = {}
-        self.cluster = RunningCluster(load_settings(), Database(Dsn("postgresql://x/x")), tell=self.told.append)
+        self.cluster = RunningCluster(
+            load_settings(metrics_socket=NOBODY), Database(Dsn("postgresql://x/x")), tell=self.told.append
+        )
         for owner, name, part in (
             (self.cluster, "_tend_database", "Postgres"),
             (self.cluster._exporting, "tend", "the exporter"),
@@ -114,7 +118,9 @@ class SilentHost:
 def test_a_host_that_is_never_ready_is_killed_and_later_ones_have_longer(
     monkeypatch: pytest.MonkeyPatch, clock: Clock
 ) -> None:
-    cluster = RunningCluster(load_settings(), Database(Dsn("postgresql://x/x")), tell=lambda _: None)
+    cluster = RunningCluster(
+        load_settings(metrics_socket=NOBODY), Database(Dsn("postgresql://x/x")), tell=lambda _: None
+    )
     hosts: list[SilentHost] = []
 
     def start() -> None:
