@@ -78,7 +78,7 @@ async def follow_run(
 
 
 async def last_run(session: Session, name: str, timer_key: int) -> tuple[JobRun | None, bool]:
-    """Find the last run of a job's start, None if it has none yet, and say whether the start is over.
+    """Find the last run of a job's start, and say whether the start is over. Without a run yet it is None.
 
     errors:  UnknownJob        the job has no such start; or the start was dropped before it ran: its job was removed,
                                or somebody cancelled it; or it is over, and its runs are forgotten

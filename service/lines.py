@@ -76,8 +76,8 @@ async def admit_all(part: Part) -> None:
 class ImportBroken(Exception):
     """Postgres stopped answering in the middle of a file; the message says from which line to go on.
 
-    Every line before `first_line` is done. From there on only the lines of parts that were yielded are done for sure;
-    of the others up to `last_line` nobody knows, and behind it none is.
+    Every line before `first_line` is done, and so is every line of a part that was yielded. Of the other lines up to
+    `last_line` it is unknown. The other lines after `last_line` are not done.
     """
 
     def __init__(self, message: str, *, first_line: int, last_line: int) -> None:

@@ -44,7 +44,7 @@ class _LoopLag:
 
 @asynccontextmanager
 async def watching(pool: Pool) -> AsyncIterator[Watched]:
-    """Watch during a block; `pool` is not the one of the requests, which need all of its sessions."""
+    """Watch during a block; `pool` is not the requests' own, which they need whole."""
     watched = Watched()
     async with (
         upkeep("loop lag", _LoopLag(watched.loop_lag).turn),

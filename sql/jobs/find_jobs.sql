@@ -5,8 +5,9 @@
 --        overlap text, priority integer, config text, policy text, next_start timestamptz or null (it is
 --        paused, or its rule is not planned yet), next_key bigint or null (the timer of the next start), paused_start
 --        timestamptz or null (when it would have started, were its next start not paused), paused_at timestamptz,
---        paused_why text, paused_by text (what the log still has of the pause), waiting bigint (starts that are due and wait), retry_at timestamptz or null,
---        run_id text or null, run_attempt integer, run_started_at timestamptz, cancel_why text, progress double precision,
+--        paused_why text, paused_by text (what the log still has of the pause), waiting bigint (starts that are due and
+--        wait), retry_at timestamptz or null, run_id text or null, run_attempt integer, run_started_at timestamptz,
+--        cancel_why text, progress double precision,
 --        message text, holder bigint, last_start timestamptz, last_finish timestamptz, last_success timestamptz,
 --        last_outcome text, last_reason text, runs bigint, successes bigint, failures bigint, crashes bigint,
 --        consecutive_failures integer, consecutive_crashes integer (without the present run), p50_s double precision,

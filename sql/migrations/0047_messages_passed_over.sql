@@ -1,6 +1,6 @@
--- A kept message is for the next token that waits, also if it has come back from one that was gone, or if its process was
--- begun by a newer one. Before, newer ones overtook it until an engine looked for kept messages: whoever published asked
--- only whether the newest had come to a process.
+-- A kept message is given before newer ones. Two kinds were overtaken until an engine looked for kept messages: those that
+-- came back, because their token was gone, and those that are older than the message which began the instance. The
+-- function asked only whether the newest message had come to a process.
 alter table shardclock.messages add column passed_over boolean not null default false;
 create index messages_passed_over on shardclock.messages (tenant_id, name, correlation) where passed_over;
 
@@ -31,7 +31,7 @@ begin
             using errcode = 'invalid_parameter_value';
     end if;
     perform shardclock.lock_message(tenant_id, name, correlation);
-    -- Drawn under the lock, so that messages of this name and key are kept in the order of their keys.
+    -- The key is drawn under the lock. So the keys of messages have the order of the messages.
     message := nextval('shardclock.timer_key_seq');
     if time_to_live > interval '0' then
         signal := signal || jsonb_build_object('message', message);

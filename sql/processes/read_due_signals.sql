@@ -1,7 +1,7 @@
 -- Reads the signals of the holder's instances that are due, with what is known of these instances. It claims nothing: an
--- instance's version protects what is written. Signals wait for the start of their instance. While a signal is put off
--- that no engine could take, later ones of its instance wait for it, but for its first one and, once it has begun, a
--- cancellation.
+-- instance's version protects what is written. Signals wait for the start of their instance. A signal that no engine
+-- could take is put off, and the later signals of its instance wait for it. Two do not wait: the start, and a cancellation
+-- of an instance that has begun.
 --
 -- in:    :holder bigint, :batch integer, :bytes bigint: after so many of signals and states there is no other signal,
 --        :stripe integer of :stripes integer: a part of the holder's instances, from 0;

@@ -1,10 +1,10 @@
-"""A start of a job is followed through its runs to its end, and nobody waits for one that has none."""
+"""Who follows a start of a job sees all its runs. If it can have no run any more, nobody waits for it."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from itertools import count
 from typing import Any
 
@@ -19,32 +19,9 @@ from sql.deliveries.find import DeliveryState, find_delivery
 from sql.jobs.history import JobRun, find_runs
 from sql.jobs.runs import SaidOfRun, report_runs
 from sql.session import Session
-from tests.support.factories import HolderClient, add_holder, add_timers, query
+from tests.support.factories import HolderClient, add_timers, query
 from tests.support.job_runs import JobWorker, declare, fire
 from tests.support.jobs import job_spec
-from tests.support.sql_client import session as opened
-
-
-@pytest.fixture
-async def session(dsn: str) -> AsyncIterator[Session]:
-    """Give a client's session: a scheduler may do all that a client does with jobs."""
-    async with opened(dsn) as client:
-        yield client
-
-
-@pytest.fixture
-async def shard(dsn: str) -> AsyncIterator[HolderClient]:
-    """Give a holder that keeps all slots."""
-    await add_holder(dsn, 1)
-    async with HolderClient(dsn, holder=1) as hand:
-        yield hand
-
-
-@pytest.fixture
-async def worker(dsn: str) -> AsyncIterator[JobWorker]:
-    """Give a worker that keeps all slots."""
-    async with JobWorker(dsn, 11) as hand:
-        yield hand
 
 
 async def test_a_run_is_followed_through_its_attempts_to_the_end_of_its_start(

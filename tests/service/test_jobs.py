@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 
 import pytest
 from pydantic import BaseModel, TypeAdapter
@@ -29,33 +28,10 @@ from shardclock.outline import outline_of
 from sql.clients.verbs import TimerRef
 from sql.jobs.jobs import AddedJob
 from sql.session import Session
-from tests.support.factories import HolderClient, add_holder
+from tests.support.factories import HolderClient
 from tests.support.job_runs import JobWorker, declare, fire
 from tests.support.jobs import job_spec
-from tests.support.sql_client import session as opened
 from timers.refusal import InvalidTimer
-
-
-@pytest.fixture
-async def session(dsn: str) -> AsyncIterator[Session]:
-    """Give a client's session: a scheduler may do all that a client does with jobs."""
-    async with opened(dsn) as client:
-        yield client
-
-
-@pytest.fixture
-async def shard(dsn: str) -> AsyncIterator[HolderClient]:
-    """Give a holder that keeps all slots."""
-    await add_holder(dsn, 1)
-    async with HolderClient(dsn, holder=1) as hand:
-        yield hand
-
-
-@pytest.fixture
-async def worker(dsn: str) -> AsyncIterator[JobWorker]:
-    """Give a worker that keeps all slots."""
-    async with JobWorker(dsn, 11) as hand:
-        yield hand
 
 
 async def test_jobs_are_listed_with_what_they_do_and_did(

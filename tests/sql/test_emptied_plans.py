@@ -1,4 +1,4 @@
-"""No statement's plan reads a whole table again for each row, however small the table was when the plan was made.
+"""No statement reads a whole table again for each row, even if its plan was made while the table was empty.
 
 A queue is empty most of the time, and Postgres knows that: every way to find nothing then costs the same. A session
 that keeps such a plan would read what waits, once it waits, for each row that it asks about.

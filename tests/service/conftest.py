@@ -1,0 +1,34 @@
+"""Who takes part where clients look at jobs: the client, a shard and a worker, each moved by hand."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from sql.session import Session
+from tests.support.factories import HolderClient, add_holder
+from tests.support.job_runs import JobWorker
+from tests.support.sql_client import session as opened
+
+
+@pytest.fixture
+async def session(dsn: str) -> AsyncIterator[Session]:
+    """Give a client's session: a scheduler may do all that a client does with jobs."""
+    async with opened(dsn) as client:
+        yield client
+
+
+@pytest.fixture
+async def shard(dsn: str) -> AsyncIterator[HolderClient]:
+    """Give a holder that keeps all slots."""
+    await add_holder(dsn, 1)
+    async with HolderClient(dsn, holder=1) as hand:
+        yield hand
+
+
+@pytest.fixture
+async def worker(dsn: str) -> AsyncIterator[JobWorker]:
+    """Give a worker that keeps all slots."""
+    async with JobWorker(dsn, 11) as hand:
+        yield hand
