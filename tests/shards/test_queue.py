@@ -6,13 +6,14 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shards.queue import TimerQueue
+from shards.queue import STARTS_PER_S, TimerQueue
 from timers.model import ClaimedTimer
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -20,9 +21,9 @@ BOUND_S = 5.0
 TURNS = 20  # of the event loop: enough for any callback that is ready
 
 
-def timer(timer_key: int, due_s: float, *, question: int = 0) -> ClaimedTimer:
+def timer(timer_key: int, due_s: float, *, question: int = 0, starts_job: bool = False) -> ClaimedTimer:
     due_date = EPOCH + timedelta(seconds=due_s)
-    return ClaimedTimer(timer_key, due_date, None, "UTC", "fire_once", None, 0, 1, 1, version=7, question=question)
+    return ClaimedTimer(timer_key, due_date, None, "UTC", "fire_once", None, 0, 1, 1, starts_job, 7, question)
 
 
 def keys(timers: list[ClaimedTimer]) -> list[int]:
@@ -44,6 +45,35 @@ async def waiting(queue: TimerQueue, now_s: Callable[[], float] = lambda: 0.0) -
 async def let_run() -> None:
     for _ in range(TURNS):
         await asyncio.sleep(0)
+
+
+def test_starts_of_jobs_that_are_due_one_right_after_the_other_fire_together() -> None:
+    queue = TimerQueue()
+    starts = [timer(key, 100.001 + key / 1_000, starts_job=True) for key in range(10)]
+    queue.add([*starts, timer(99, 100.002)])
+
+    assert keys(queue.pop_due(100.012, 100)) == [99], "no other timer waits for company"
+    assert queue.soonest_s() == 100.015625
+    assert keys(queue.pop_due(100.015625, 100)) == list(range(10))
+
+
+def test_a_start_of_a_job_that_is_due_at_a_whole_second_fires_then() -> None:
+    queue = TimerQueue()
+    queue.add([timer(1, 1_795_867_349, starts_job=True)])
+
+    assert queue.soonest_s() == 1_795_867_349
+
+
+@given(st.integers(min_value=0, max_value=4_000_000_000_000_000))
+def test_a_start_of_a_job_fires_soon_and_never_early(due_us: int) -> None:
+    queue = TimerQueue()
+    start = timer(1, 0, starts_job=True)
+    start = replace(start, due_date=EPOCH + timedelta(microseconds=due_us))
+    queue.add([start])
+
+    soonest_s = queue.soonest_s()
+    assert soonest_s is not None
+    assert 0 <= soonest_s - start.due_date.timestamp() < 1 / STARTS_PER_S
 
 
 def test_gives_the_soonest_first_and_nothing_that_is_not_due() -> None:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import subprocess
 import sys
 import threading
+import weakref
+from collections import deque
 from contextvars import ContextVar
 
 import pytest
 
-from workers.threads import in_a_thread
+import workers.threads as call_threads
+from tests.support.waiting import eventually
+from workers.threads import IDLE_MAX, in_a_thread
 
 NEVER_ENDS = """
 import asyncio, time
@@ -47,6 +52,13 @@ async def test_the_function_sees_the_callers_context() -> None:
     assert await in_a_thread(which.get) == "mine"
 
 
+@pytest.fixture
+def _no_idle_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Begin without those of other tests."""
+    monkeypatch.setattr(call_threads, "_idle", deque())
+
+
+@pytest.mark.usefixtures("_no_idle_threads")
 async def test_an_end_that_nobody_waits_for_any_more_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     faults: list[object] = []
     monkeypatch.setattr(threading, "excepthook", faults.append)
@@ -60,9 +72,48 @@ async def test_an_end_that_nobody_waits_for_any_more_is_dropped(monkeypatch: pyt
         async with asyncio.timeout(0.01):
             await in_a_thread(late)
     gate.set()
-    await asyncio.to_thread(threads[0].join)
+    await eventually(lambda: bool(call_threads._idle))
+    assert await in_a_thread(threading.current_thread) is threads[0]
 
     assert faults == []
+
+
+@pytest.mark.usefixtures("_no_idle_threads")
+async def test_a_thread_makes_one_call_after_the_other_but_never_two_at_a_time() -> None:
+    both = threading.Barrier(2)
+
+    def meet() -> threading.Thread:
+        both.wait(timeout=10)
+        return threading.current_thread()
+
+    one, other = await asyncio.gather(in_a_thread(meet), in_a_thread(meet))
+    again = [await in_a_thread(threading.current_thread) for _ in range(20)]
+
+    assert one is not other
+    assert set(again) <= {one, other}
+
+
+@pytest.mark.usefixtures("_no_idle_threads")
+async def test_few_threads_stay_behind_when_many_calls_were_made_at_a_time() -> None:
+    many = threading.Barrier(IDLE_MAX + 5)
+
+    def meet() -> threading.Thread:
+        many.wait(timeout=10)
+        return threading.current_thread()
+
+    threads = await asyncio.gather(*(in_a_thread(meet) for _ in range(IDLE_MAX + 5)))
+    await eventually(lambda: sum(it.is_alive() for it in threads) == IDLE_MAX)
+
+    assert len(call_threads._idle) == IDLE_MAX
+
+
+async def test_what_a_call_returned_is_not_kept_by_its_thread() -> None:
+    class Large:
+        """What somebody returns."""
+
+    made = weakref.ref(await in_a_thread(Large))
+
+    await eventually(lambda: gc.collect() >= 0 and made() is None)
 
 
 def test_a_function_that_never_ends_keeps_neither_the_loop_nor_the_process() -> None:

@@ -108,7 +108,8 @@ class Places:
         borrower.lend(process, was_used=was_used)
 
     def _found(self, needs: Needs) -> tuple[RunProcess, bool]:
-        for place, (had, process) in enumerate(self._idle):
+        for place in reversed(range(len(self._idle))):  # the last that was used: it wakes up soonest
+            had, process = self._idle[place]
             if had == needs:
                 del self._idle[place]
                 return process, True

@@ -74,6 +74,7 @@ class JobRunner:
         self._making: dict[Claim, asyncio.Task[None]] = {}
         self._without_node: set[Claim] = set()  # in a place, and waiting for a node that has what they need
         self._prune_at_s = 0.0
+        self._is_gathering = False  # ends wait for others
         self._stopped = False
 
     def __len__(self) -> int:
@@ -105,11 +106,12 @@ class JobRunner:
         """
         self.soon.clear()
         await self._writer.write_advances()
-        has_ended = await self._writer.write_ends()
-        if self._stopped or not may_begin:
+        is_leaving = self._stopped or not may_begin
+        has_ended = (is_leaving or not self._is_gathering) and await self._writer.write_ends()
+        if is_leaving:
             return self._settings.poll_s
-        if not self._wait_s(has_ended=has_ended) and await self._begin():
-            return 0.0
+        if not self._wait_s(has_ended=has_ended):
+            await self._begin()
         return self._wait_s()
 
     async def watch_turn(self) -> float:
@@ -193,8 +195,8 @@ class JobRunner:
     def _wait_s(self, *, has_ended: bool = False) -> float:
         return self._planner.wait_s(time.monotonic(), free=self._free, ahead=self._places.ahead, has_ended=has_ended)
 
-    async def _begin(self) -> bool:
-        sent_s, before = time.monotonic(), len(self._writer)
+    async def _begin(self) -> None:
+        sent_s = time.monotonic()
         look = self._planner.begin(sent_s, free=self._free)
         begun = await begin_runs(
             self._runs,
@@ -210,19 +212,18 @@ class JobRunner:
             try:
                 self._take(run, sent_s)
             except InvalidJob as refusal:
-                self._writer.end(EndedRun(run, Ending(RunOutcome.FAILED, fails=True, reason=str(refusal))))
+                self._end(EndedRun(run, Ending(RunOutcome.FAILED, fails=True, reason=str(refusal))))
             except Exception as error:  # noqa: BLE001 - whatever Ray says, the other runs of this answer have begun
                 ending = Ending(RunOutcome.INTERRUPTED, delay_s=START_AGAIN_S, reason=not_started(error))
-                self._writer.end(EndedRun(run, ending))
+                self._end(EndedRun(run, ending))
         self._planner.learn(time.monotonic(), begun, look=look, free=self._places.room)
-        return len(self._writer) > before
 
     def _take(self, run: BegunRun, sent_s: float) -> None:
         if run.crashed:
             self._find_crashed(run)
         elif run.function not in self._specs:
             why = "this worker's app does not have its code"
-            self._writer.end(EndedRun(run, Ending(RunOutcome.INTERRUPTED, delay_s=NOT_HERE_S, reason=why)))
+            self._end(EndedRun(run, Ending(RunOutcome.INTERRUPTED, delay_s=NOT_HERE_S, reason=why)))
         else:
             self._make(run, read_policy(run.policy), sent_s)
 
@@ -235,7 +236,7 @@ class JobRunner:
         may_live_s = run.lease_left.total_seconds()
         ending = crash_of(reason, policy, attempt=run.attempt, may_live_s=may_live_s, jitter=self._jitter)
         self._log.warning("run crashed", job=run.job, run=run.run_id, attempt=run.attempt, reason=reason)
-        self._writer.end(EndedRun(run, ending))
+        self._end(EndedRun(run, ending))
 
     def _make(self, run: BegunRun, policy: JobPolicy, sent_s: float) -> None:
         needs = Needs.of(self._specs[run.function].priority, policy)
@@ -243,7 +244,7 @@ class JobRunner:
         if not has_node and self._without_node:
             # An autoscaler may bring a node, but only for what waits: one does.
             reason = f"no node has {needs}, and another run waits in its place for a node to come"
-            self._writer.end(EndedRun(run, Ending(RunOutcome.INTERRUPTED, delay_s=NO_NODE_S, reason=reason)))
+            self._end(EndedRun(run, Ending(RunOutcome.INTERRUPTED, delay_s=NO_NODE_S, reason=reason)))
             return
         live = LiveRun(
             run,
@@ -282,7 +283,16 @@ class JobRunner:
                 reason=ended.ending.reason,
                 traceback=ended.ending.traceback,
             )
+        self._end(ended)
+
+    def _end(self, ended: EndedRun) -> None:
         self._writer.end(ended)
+        if not self._is_gathering:
+            self._is_gathering = True
+            asyncio.get_running_loop().call_later(self._writer.wait_s(time.monotonic()), self._end_soon)
+
+    def _end_soon(self) -> None:
+        self._is_gathering = False
         self.soon.set()
 
     def _call(self, live: LiveRun) -> None:

@@ -12,6 +12,7 @@ from workers.hand import Hand
 
 T = TypeVar("T")
 ENDS_MAX = 200  # by one statement
+ENDS_GAP_S = 0.02  # between two such statements: one that ends ten runs costs little more than one for one
 CALLED_S = 0.1  # a run that goes on for so long is shown as RUNNING; the end of a shorter one tells that it was called
 
 _Advance = tuple[BegunRun, str, str | None]
@@ -31,6 +32,7 @@ class RunWriter:
         self._called: dict[Claim, float] = {}  # when, by the monotonic clock
         self._unshown: dict[Claim, BegunRun] = {}  # as RUNNING, of those that were called
         self._ends: list[EndedRun] = []
+        self._ended_at_s = float("-inf")
 
     def __len__(self) -> int:
         """Count the runs whose ends are not written yet."""
@@ -58,6 +60,13 @@ class RunWriter:
     def end(self, ended: EndedRun) -> None:
         """Say how a run has ended."""
         self._ends.append(ended)
+
+    def wait_s(self, now_s: float) -> float:
+        """Return how long the ends wait for others, which are then written by the same statement.
+
+        units:   now_s of the monotonic clock
+        """
+        return max(0.0, self._ended_at_s + ENDS_GAP_S - now_s)
 
     async def write_advances(self) -> None:
         """Write what runs do now; what concerns a job that somebody has locked is written by a later call.
@@ -88,6 +97,7 @@ class RunWriter:
             now_s = time.monotonic()
             one_of_each_job = _first_of_each(self._ends, key=lambda it: it.run.job)
             batch = [self._told(it, now_s) for it in one_of_each_job[:ENDS_MAX]]
+            self._ended_at_s = now_s
             how = await end_runs(self._session, self._holder, batch)
             # A crashed run that another worker has ended is no late run: it is not recorded.
             crashed = RunOutcome.CRASHED

@@ -62,6 +62,17 @@ def test_a_process_that_is_well_is_lent_again_to_a_run_with_the_same_needs() -> 
     assert urgent.process is not first.process, "a process only ever gets nicer"
 
 
+def test_the_process_that_made_the_last_run_makes_the_next() -> None:
+    places = Places(3, start=RunProcesses())
+    runs = [Run(places) for _ in range(3)]
+    for number in (1, 0, 2):
+        runs[number].end()
+
+    again = [Run(places) for _ in range(3)]
+
+    assert [it.process for it in again] == [runs[number].process for number in (2, 0, 1)]
+
+
 def test_one_that_is_not_well_or_that_reserves_something_is_ended() -> None:
     processes = RunProcesses()
     places = Places(2, start=processes)
