@@ -25,7 +25,8 @@ class Places:
 
     Runs that reserve processors, GPUs or memory have places of their own, as many: perhaps no node ever has what they
     ask for, and then they keep no other run waiting. While runs that reserve nothing are short, up to `ahead_max` may
-    be begun ahead, and get a process when one is free, the first of them first.
+    be begun ahead, and get a process when one is free, the first of them first. Such a run waits for a process that is
+    busy, rather than for one that must wake up, until somebody tells it to hurry.
     """
 
     def __init__(
@@ -64,11 +65,18 @@ class Places:
 
         errors:  any of Ray's  a new one can't be started: its place is free as before
         """
-        if self._lent[needs.are_special] < self._most:
+        has_place = self._lent[needs.are_special] < self._most
+        assert has_place or not needs.are_special, "who takes has asked whether there is room"
+        is_to_wait = not has_place or (self._lent[False] and self.ahead)
+        if needs.are_special or not is_to_wait:
             self._lend(needs, borrower)
         else:
-            assert not needs.are_special, "who takes has asked whether there is room"
             self._waiting[borrower] = needs
+
+    def hurry(self, borrower: Borrower) -> None:
+        """Lend an idle process, or a new one, to a run that still waits for a busy one, if there is a place."""
+        if borrower in self._waiting and self._lent[False] < self._most:
+            self._lend_to(borrower)
 
     def give_up(self, borrower: Borrower, *, in_vain: bool) -> None:
         """Let a run wait no longer that has got no process; `in_vain` says that it has waited for long."""
@@ -85,8 +93,8 @@ class Places:
             self._idle.append((needs, process))
         else:
             process.kill()
-        while self._waiting and self._lent[False] < self._most:
-            self._lend_to_next()
+        while self._waiting and not self._lend_to(next(iter(self._waiting))):
+            continue
 
     def end(self) -> None:
         """End the idle processes."""
@@ -94,13 +102,13 @@ class Places:
             process.kill()
         self._idle.clear()
 
-    def _lend_to_next(self) -> None:
-        borrower, needs = next(iter(self._waiting.items()))
-        del self._waiting[borrower]
+    def _lend_to(self, borrower: Borrower) -> bool:
         try:
-            self._lend(needs, borrower)
+            self._lend(self._waiting.pop(borrower), borrower)
         except Exception as error:  # noqa: BLE001 - whatever Ray says, the other runs go on
             borrower.refuse(not_started(error))
+            return False
+        return True
 
     def _lend(self, needs: Needs, borrower: Borrower) -> None:
         process, was_used = self._found(needs)

@@ -31,6 +31,7 @@ TEND_S = 30.0
 PRUNE_S = 60.0
 NOT_HERE_S = 5.0  # before a start whose code this worker lacks is begun again, if possible by another worker
 NO_NODE_S = 30.0  # before a start for which no node has what it needs is begun again
+BUSY_S = 0.005  # a short run waits so long for a process that is busy, before it wakes an idle one
 CLOSE_S = 0.5  # for ends of runs whose jobs somebody has locked, when the worker leaves
 
 
@@ -255,6 +256,8 @@ class JobRunner:
             jitter=self._jitter,
         )
         self._places.take(needs, live)
+        if live.process is None:
+            asyncio.get_running_loop().call_later(BUSY_S, self._places.hurry, live)
         if not has_node:
             self._without_node.add(run.claim)
         self._live[run.claim] = live

@@ -24,6 +24,7 @@ from tests.support.waiting import eventually
 from workers.settings import WorkerSettings
 
 ONE_PLACE = WorkerSettings(delivery_poll_s=0.01, heartbeat_s=0.02, run_places=1)
+TWO_PLACES = ONE_PLACE.model_copy(update={"run_places": 2})
 SPECS = [job_spec(f"job{number}", every_s=3_600.0) for number in range(30)]
 
 
@@ -125,6 +126,18 @@ async def test_what_was_begun_ahead_of_a_run_that_lasts_is_put_back_and_made_lat
     assert await value(dsn, first_attempts) == 30
     assert sorted(order.job for order in processes.orders) == sorted(spec.name for spec in SPECS), "each called once"
     assert await is_whole(dsn) == []
+
+
+@pytest.mark.usefixtures("_patient")
+async def test_a_short_run_waits_for_no_run_that_lasts_while_a_place_is_free(dsn: str, shard: HolderClient) -> None:
+    processes, gate = the_eleventh_lasts()
+    await declare(dsn, *SPECS)
+    await fire(shard)
+
+    async with running_jobs(dsn, processes, SPECS, TWO_PLACES):
+        await eventually(lambda: len(processes.orders) == 12)
+        gate.set()
+        await eventually(lambda: _ended(dsn, successes=30))
 
 
 @pytest.mark.usefixtures("_patient")

@@ -142,6 +142,43 @@ def test_what_is_begun_ahead_of_the_places_gets_the_process_of_the_run_before() 
     assert third.process is process
 
 
+def test_a_short_run_wakes_no_idle_process_while_another_is_busy_unless_it_must_hurry() -> None:
+    processes = RunProcesses()
+    places = Places(2, start=processes, clock=Clock())
+    first, second = Run(places), Run(places)
+    first.end(took_s=SHORT_S)
+    third, fourth = Run(places), Run(places)
+    assert third.process is None
+    assert places.room == 0, "two places, and one ahead"
+
+    places.hurry(fourth)
+    assert (third.process, fourth.process) == (None, first.process)
+    places.hurry(third)
+    assert third.process is None, "there is no place"
+    second.end(took_s=SHORT_S)
+    assert third.process is second.process
+    places.hurry(third)
+    assert len(processes.started) == 2
+
+
+def test_a_run_that_hurries_hears_that_no_process_can_be_started() -> None:
+    processes = RunProcesses()
+    places = Places(2, start=processes, clock=Clock())
+    first, second = Run(places), Run(places)
+    first.end(took_s=SHORT_S, is_well=False)
+    third = Run(places)
+
+    def refuse(_: Needs) -> bool:
+        raise ValueError("no more processes")
+
+    processes.fits = refuse
+    places.hurry(third)
+
+    assert third.refused == "its process can't be started: ValueError: no more processes"
+    assert places.room == 2
+    second.end()
+
+
 @pytest.mark.parametrize("took_s", [None, AHEAD_S])
 def test_after_a_run_that_was_not_called_or_took_longer_none_is_begun_ahead(took_s: float | None) -> None:
     places = Places(1, start=RunProcesses())

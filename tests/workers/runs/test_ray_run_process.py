@@ -124,6 +124,7 @@ async def test_a_process_that_has_just_made_a_run_need_not_show_that_it_is_there
     said.append(process.has_just_answered)
 
     assert said == [False, True, False, False], "only right after its run, and while its socket is open"
+    process.kill()
 
 
 async def test_a_process_that_has_ended_since_its_last_run_is_asked_for_no_other(
