@@ -21,9 +21,11 @@ class TimerQueue:
 
     The answer to the latest question to Postgres replaces what is known of a timer; an answer to an earlier question
     never does. An earlier one may come late: a slow answer, or a firing to be sent again. One task waits, any may add.
+    Starts of jobs fire together if they are due one right after the other, unless `gathers_starts` is False.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, gathers_starts: bool = True) -> None:
+        self._gathers_starts = gathers_starts
         self._timers: dict[int, tuple[float, ClaimedTimer]] = {}
         self._heap: list[tuple[float, int]] = []
         self._sooner = asyncio.Event()
@@ -39,7 +41,7 @@ class TimerQueue:
         soonest = self.soonest_s()
         for timer in timers:
             at = max(seconds_of(timer.due_date), not_before_s)
-            if timer.starts_job:
+            if timer.starts_job and self._gathers_starts:
                 at = math.ceil(at * STARTS_PER_S) / STARTS_PER_S
             held = self._timers.get(timer.timer_key)
             if held is not None and held[1].question > timer.question:

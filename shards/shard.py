@@ -36,13 +36,15 @@ CLAIM_ONLY_S = 10.0
 # An alarm is set again only when Postgres's time proves to be later than estimated by more than this: an alarm is no
 # more exact.
 ALARM_SLACK_S = 0.001
-# Between two claims that hints asked for: at least this, and four times what the last one took. However many clients
-# there are, and however busy the machine, such claims take a fifth of a shard's time at most.
-HINTED_S, HINTED_SHARE = 0.01, 4.0
+# Between two claims that hints asked for: at least this, and twice what the last one took. However many clients there
+# are, and however busy the machine, such claims take a third of a shard's time at most.
+HINTED_S, HINTED_SHARE = 0.005, 2.0
 
 
 class Shard:
     """Lease and fire the timers of one shard, until it is drained or declared dead."""
+
+    gathers_starts = True  # of jobs, which fire together if they are due one right after the other
 
     def __init__(
         self, incarnation: Incarnation, settings: ShardSettings, dsn: Dsn | str, *, clock: PostgresClock | None = None
@@ -60,7 +62,7 @@ class Shard:
         self._record_hints = registration.hint_sender(send_hint, to="consumers")
         self._delivery_hints = registration.hint_sender(send_delivery_hint, to="workers")
         self._clock = clock or PostgresClock()
-        self._queue = TimerQueue()
+        self._queue = TimerQueue(gathers_starts=self.gathers_starts)
         self._locked = LockedTimers(lease_s=settings.lease_s, timers_max=settings.queue_max)
         self._planner = ClaimPlanner(settings)
         self._claim_soon = asyncio.Event()

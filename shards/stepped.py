@@ -8,6 +8,8 @@ from sql.session import StatementRefused
 class SteppedShard(Shard):
     """Fire what is due, step by step; all that a step does is the shard's own."""
 
+    gathers_starts = False  # the clock stands still: it never reaches a later moment
+
     async def begin(self) -> None:
         """Register the holder."""
         await self.beat_turn()

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 from sql.dsn import Dsn
 from sql.session import QUEUE_PLANS, UNSYNCED, Session
 
-# The pause between two hints is twenty times what one takes, within these bounds: hints then use a twentieth of one
+# The pause between two hints is eight times what one takes, within these bounds: hints then use a ninth of one
 # connection.
-GAP_S, SHARE, GAP_MAX_S = 0.004, 20.0, 0.05
+GAP_S, SHARE, GAP_MAX_S = 0.004, 8.0, 0.02
 # After a hint about at least `MANY` rows, the others are busy and come back by themselves: the next hint can wait.
 MANY, GAP_OF_MANY_S, GAP_OF_MANY_MAX_S = 100, 0.05, 0.1
 NOBODY_S = 1.0  # the pause when there is nobody to hear it

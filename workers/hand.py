@@ -35,6 +35,11 @@ class Hand(Generic[T]):
         """Count the claims in hand."""
         return len(self._held)
 
+    @property
+    def claims(self) -> frozenset[Claim]:
+        """Return all claims in hand."""
+        return frozenset(self._held)
+
     def take(self, claimed: Iterable[T], *, now_s: float) -> None:
         """Keep deliveries that were claimed, or whose leases were renewed."""
         for it in claimed:

@@ -64,5 +64,13 @@ class _CallThread:
             del tell  # it holds what the call returned
 
 
-_counting = threading.Lock()
-_idle: deque[_CallThread] = deque()
+def _forget_threads() -> None:
+    """Begin without any: a child that was forked has none of its parent's threads."""
+    global _counting, _idle
+    _counting, _idle = threading.Lock(), deque()
+
+
+_counting: threading.Lock
+_idle: deque[_CallThread]
+_forget_threads()
+os.register_at_fork(after_in_child=_forget_threads)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -168,6 +169,16 @@ async def test_a_job_runs_at_once_and_then_an_interval_after_each_end(sc_of_job:
     await sc_of_job.advance("PT1H")
 
     assert book.starts == [BEGIN + timedelta(minutes=15 * n) for n in range(5)]
+
+
+async def test_a_job_with_a_schedule_runs_at_each_of_its_dates_whatever_the_clock_begins_at() -> None:
+    said = {"name": "each-minute", "function": JOB, "schedule": "* * * * *"}
+    async with cluster(app=JOB, now=BEGIN + timedelta(microseconds=1)) as sc:
+        await query(sc.dsn, "select shardclock.apply_job($1)", json.dumps(said))
+        await sc.advance("PT5M")
+        runs = await runs_of(sc.dsn, "each-minute")
+
+    assert [it.scheduled_at for it in runs] == [BEGIN + timedelta(minutes=n) for n in range(1, 6)]
 
 
 async def test_a_run_that_fails_is_made_again_before_the_next_start(sc_of_job: SteppedCluster) -> None:

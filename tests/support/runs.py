@@ -50,7 +50,6 @@ class FakeRunProcess:
     is_slow: bool = False  # it never comes up
     may_live: bool = False  # when it has died
     is_near: bool = True
-    has_just_answered: bool = False
     is_closed: bool = False  # it ended between `ready` and `run`
     seen: Seen = field(default_factory=Seen)
     orders: list[RunOrder] = field(default_factory=list)

@@ -116,7 +116,6 @@ class PipedRunProcess(PipedProcess):
     """One run's process at the other end of two pipes."""
 
     is_near = True
-    has_just_answered = False
 
     def __init__(self, _: Needs, *, app: str) -> None:
         super().__init__(HandlerSpec("job", "", is_async=False, takes_batch=False, policy=policy_of()), app=app)

@@ -30,6 +30,17 @@ async def main():
 
 asyncio.run(main())
 """
+FORKS = """
+import asyncio, os
+from workers.threads import in_a_thread
+
+asyncio.run(in_a_thread(int))
+if child := os.fork():
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+else:
+    asyncio.run(asyncio.wait_for(in_a_thread(int), 5))
+    os._exit(0)
+"""
 
 
 async def test_it_returns_what_the_function_returns_and_raises_what_it_raises() -> None:
@@ -120,3 +131,9 @@ def test_a_function_that_never_ends_keeps_neither_the_loop_nor_the_process() -> 
     done = subprocess.run([sys.executable, "-c", NEVER_ENDS], capture_output=True, text=True, timeout=30, check=True)
 
     assert (done.stdout, done.stderr) == ("left\n", "")
+
+
+def test_a_child_that_was_forked_makes_its_calls_in_threads_of_its_own() -> None:
+    done = subprocess.run([sys.executable, "-c", FORKS], capture_output=True, text=True, timeout=30, check=True)
+
+    assert done.stdout == "0\n", done.stderr

@@ -6,13 +6,14 @@ statements, a worker begins more runs than it has places for, and each is made a
 
 from collections import deque
 
-AHEAD_S = 0.02  # a run that took less is short; what is begun ahead waits about as long
+AHEAD_S = 0.02  # a run that took less is short
+ENDED_S = 0.05  # what is begun ahead waits about as long; longer than a turn of the loop, which makes room for no other
 AHEAD_MAX = 32
 IN_VAIN_S = 10.0  # nothing is begun ahead for so long after a run has waited in vain
 
 
 class RunAhead:
-    """Allow one run ahead for each short run that ended in the last 20 ms: as many places will soon be free.
+    """Allow one run ahead for each short run that ended in the last 50 ms: as many places will soon be free.
 
     units:   seconds of the monotonic clock
     """
@@ -25,7 +26,7 @@ class RunAhead:
         """Return how many runs may be begun now of which none has a place."""
         if now_s < self._again_s:
             return 0
-        while self._ended_s and self._ended_s[0] <= now_s - AHEAD_S:
+        while self._ended_s and self._ended_s[0] <= now_s - ENDED_S:
             self._ended_s.popleft()
         return len(self._ended_s)
 

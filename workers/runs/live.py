@@ -135,7 +135,7 @@ class LiveRun:
         return Ending(RunOutcome.INTERRUPTED, delay_s=0.0, reason=f"no process was free within {WAIT_S:g} s")
 
     async def _made_in(self, process: RunProcess) -> Ending:
-        if not (process.has_just_answered or await self._within(START_S, process.ready())):
+        if not await self._within(START_S, process.ready()):
             if self._asked is not None:
                 return self._judged(Canceled("it had not begun"))
             needs = Needs.of(0, self.policy)

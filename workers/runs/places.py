@@ -68,10 +68,12 @@ class Places:
         has_place = self._lent[needs.are_special] < self._most
         assert has_place or not needs.are_special, "who takes has asked whether there is room"
         is_to_wait = not has_place or (self._lent[False] and self.ahead)
-        if needs.are_special or not is_to_wait:
+        if needs.are_special or not (is_to_wait or self._waiting):
             self._lend(needs, borrower)
-        else:
-            self._waiting[borrower] = needs
+            return
+        self._waiting[borrower] = needs
+        if not is_to_wait:
+            self._lend_to_next()
 
     def hurry(self, borrower: Borrower) -> None:
         """Lend an idle process, or a new one, to a run that still waits for a busy one, if there is a place."""
@@ -93,14 +95,19 @@ class Places:
             self._idle.append((needs, process))
         else:
             process.kill()
-        while self._waiting and not self._lend_to(next(iter(self._waiting))):
-            continue
+        self._lend_to_next()
 
     def end(self) -> None:
-        """End the idle processes."""
+        """End the idle processes, and lend none any more to those that wait."""
         for _, process in self._idle:
             process.kill()
         self._idle.clear()
+        self._waiting.clear()
+
+    def _lend_to_next(self) -> None:
+        while self._waiting and self._lent[False] < self._most:
+            if self._lend_to(next(iter(self._waiting))):
+                return
 
     def _lend_to(self, borrower: Borrower) -> bool:
         try:

@@ -2,7 +2,6 @@
 
 import asyncio
 import pickle
-import time
 from contextlib import suppress
 from typing import Any, Protocol
 
@@ -12,7 +11,6 @@ from workers.runs.actor import RunActor
 from workers.runs.needs import Needs
 from workers.user_process import NotCalled, ProcessDied, UserProcess, start_actor
 
-JUST_S = 0.1
 CALLS_MAX = 3  # at the same time in one process: the run, a look at it, and the word to end
 
 
@@ -22,10 +20,6 @@ class RunProcess(Protocol):
     @property
     def is_near(self) -> bool:
         """Say whether it is on this node, where a kill reaches it."""
-
-    @property
-    def has_just_answered(self) -> bool:
-        """Say whether it has ended a run a moment ago: nobody need ask whether it is there."""
 
     async def ready(self) -> None:
         """Wait until the user's code is imported; of one that has made runs, find out whether it is there.
@@ -76,12 +70,6 @@ class RayRunProcess(UserProcess):
         )
         super().__init__(actor, whose="run")
         self._watching: asyncio.Task[None] | None = None
-        self._answered_s = float("-inf")
-
-    @property
-    def has_just_answered(self) -> bool:
-        """Say whether it has ended a run a moment ago: nobody need ask whether it is there."""
-        return self.is_reached and time.monotonic() < self._answered_s + JUST_S
 
     async def ready(self) -> None:
         """Wait until the user's code is imported; of one that has made runs, find out whether it is there.
@@ -108,7 +96,6 @@ class RayRunProcess(UserProcess):
                  ProcessDied  the process ended before the run did
         """
         outcome, seen = await self._ask("run", order, lives_s)
-        self._answered_s = time.monotonic()
         return outcome, seen
 
     async def look(self, *, lives_s: float) -> Seen:

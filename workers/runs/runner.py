@@ -108,7 +108,9 @@ class JobRunner:
         self.soon.clear()
         await self._writer.write_advances()
         is_leaving = self._stopped or not may_begin
-        has_ended = (is_leaving or not self._is_gathering) and await self._writer.write_ends()
+        # Ends come before a look: else it would find that the job of a start still has a run.
+        is_to_end = is_leaving or not self._is_gathering or not self._wait_s()
+        has_ended = is_to_end and await self._writer.write_ends()
         if is_leaving:
             return self._settings.poll_s
         if not self._wait_s(has_ended=has_ended):
@@ -205,7 +207,7 @@ class JobRunner:
             places=self._places.room if self._specs else 0,
             reserving=self._places.room_reserving if self._specs else 0,
             lease_s=self._settings.lease_s,
-            running=[key for key, _ in self._live],
+            running=[key for key, _ in {*self._live, *self._hand.claims}],
             look=look,
         )
         self._hand.take(begun.runs, now_s=sent_s)

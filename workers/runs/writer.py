@@ -91,11 +91,11 @@ class RunWriter:
         shape:   whether an end was written
         errors:  StoreUnavailable  the outcome is unknown: call again
         """
-        written = False
-        while self._ends:
+        written, left = False, len(self._ends)  # those that come meanwhile may wait for others
+        while left:
             await self.write_advances()  # a run may have been told to end, and have ended, since
             now_s = time.monotonic()
-            one_of_each_job = _first_of_each(self._ends, key=lambda it: it.run.job)
+            one_of_each_job = _first_of_each(self._ends[:left], key=lambda it: it.run.job)
             batch = [self._told(it, now_s) for it in one_of_each_job[:ENDS_MAX]]
             self._ended_at_s = now_s
             how = await end_runs(self._session, self._holder, batch)
@@ -108,7 +108,7 @@ class RunWriter:
             if not taken:
                 break
             self._forget(taken)
-            written = True
+            written, left = True, left - len(taken)
         return written
 
     def _told(self, ended: EndedRun, now_s: float) -> EndedRun:

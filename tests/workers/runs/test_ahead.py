@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workers.runs.ahead import AHEAD_MAX, AHEAD_S, IN_VAIN_S, RunAhead
+from workers.runs.ahead import AHEAD_MAX, AHEAD_S, ENDED_S, IN_VAIN_S, RunAhead
 
 
 def ahead_after(*took_s: float) -> RunAhead:
@@ -17,7 +17,7 @@ def test_as_many_may_be_begun_ahead_as_short_runs_have_ended_just_now() -> None:
     ahead = ahead_after(0.001, AHEAD_S / 2, AHEAD_S, 60.0)
 
     assert RunAhead().most(0.0) == 0
-    assert [ahead.most(0.0), ahead.most(AHEAD_S * 0.9), ahead.most(AHEAD_S)] == [2, 2, 0]
+    assert [ahead.most(0.0), ahead.most(ENDED_S * 0.9), ahead.most(ENDED_S)] == [2, 2, 0]
 
 
 def test_there_is_a_limit() -> None:

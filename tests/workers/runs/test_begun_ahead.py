@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -11,11 +10,8 @@ import pytest
 import workers.runs.ahead
 import workers.runs.live
 import workers.runs.runner
-import workers.runs.writer
 from shardclock import Completed, RunOrder
-from sql.deliveries.claim import Claim
-from sql.jobs.runs import Begun, EndedRun, How, begin_runs, end_runs
-from sql.session import Session
+from sql.jobs.runs import Begun, begin_runs
 from tests.support.factories import HolderClient, query, value
 from tests.support.job_runs import declare, fire, is_whole
 from tests.support.jobs import job_spec
@@ -30,7 +26,8 @@ SPECS = [job_spec(f"job{number}", every_s=3_600.0) for number in range(30)]
 
 @pytest.fixture(autouse=True)
 def _every_run_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers.runs.ahead, "AHEAD_S", 60.0)  # however slow the machine is
+    for name in ("AHEAD_S", "ENDED_S"):  # however slow the machine is
+        monkeypatch.setattr(workers.runs.ahead, name, 60.0)
 
 
 @pytest.fixture
@@ -81,28 +78,6 @@ async def test_short_runs_are_begun_ahead_of_their_places(dsn: str, shard: Holde
     assert len(processes.started) == 1, "one at a time is made, all the same"
     assert sorted(order.job for order in processes.orders) == sorted(spec.name for spec in SPECS)
     assert await is_whole(dsn) == []
-
-
-async def test_runs_that_end_one_right_after_the_other_are_ended_together(
-    dsn: str, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ended: list[int] = []
-
-    async def end(session: Session, holder: int, ends: Sequence[EndedRun]) -> dict[Claim, How]:
-        ended.append(len(ends))
-        return await end_runs(session, holder, ends)
-
-    monkeypatch.setattr(workers.runs.writer, "end_runs", end)
-    monkeypatch.setattr(workers.runs.writer, "ENDS_GAP_S", 0.3)
-    await declare(dsn, *SPECS)
-    await fire(shard)
-
-    async with running_jobs(dsn, RunProcesses(), SPECS, ONE_PLACE):
-        await eventually(lambda: _ended(dsn, successes=30))
-
-    assert ended[0] == 1, "nothing has ended just before, so it waits for no other"
-    assert max(ended) > 4
-    assert sum(ended) == 30
 
 
 async def test_what_was_begun_ahead_of_a_run_that_lasts_is_put_back_and_made_later(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.runs import FakeRunProcess, RunProcesses
-from workers.runs.ahead import AHEAD_S
+from workers.runs.ahead import AHEAD_S, ENDED_S
 from workers.runs.needs import Needs
 from workers.runs.places import Places
 from workers.runs.process import RunProcess
@@ -136,7 +136,7 @@ def test_what_is_begun_ahead_of_the_places_gets_the_process_of_the_run_before() 
     first.end()
 
     assert (second.process, second.was_used, third.process) == (process, True, None)
-    clock.now_s += 2 * AHEAD_S
+    clock.now_s += 2 * ENDED_S
     assert (places.ahead, places.room) == (0, 0), "there are more than there may be"
     second.end()
     assert third.process is process
@@ -158,6 +158,47 @@ def test_a_short_run_wakes_no_idle_process_while_another_is_busy_unless_it_must_
     second.end(took_s=SHORT_S)
     assert third.process is second.process
     places.hurry(third)
+    assert len(processes.started) == 2
+
+
+def test_a_run_that_reserves_something_leaves_its_place_to_no_run_that_waits() -> None:
+    places = Places(1, start=RunProcesses(), clock=Clock())
+    Run(places).end(took_s=SHORT_S)
+    second, third, special = Run(places), Run(places), Run(places, ON_A_GPU)
+
+    special.end()
+
+    assert (third.refused, third.process) == ("", None)
+    second.end(took_s=SHORT_S)
+    assert third.process is second.process
+
+
+def test_no_run_overtakes_one_that_waits() -> None:
+    clock = Clock()
+    places = Places(4, start=RunProcesses(), clock=clock)
+    _lasts, short = Run(places), Run(places)
+    short.end(took_s=SHORT_S)
+    first = Run(places)
+    assert (first.process, places.room) == (None, 3)
+
+    clock.now_s += 2 * ENDED_S
+    later = [Run(places) for _ in range(3)]
+
+    assert first.process is short.process
+    assert [it.process is not None for it in later] == [True, True, False]
+
+
+def test_who_waits_when_the_worker_ends_gets_no_process_any_more() -> None:
+    processes = RunProcesses()
+    places = Places(2, start=processes, clock=Clock())
+    first, _second = Run(places), Run(places)
+    first.end(took_s=SHORT_S, is_well=False)
+    third = Run(places)
+
+    places.end()
+    places.hurry(third)
+
+    assert third.process is None
     assert len(processes.started) == 2
 
 

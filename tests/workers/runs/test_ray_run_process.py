@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import ray
 
-import workers.runs.process
 from shardclock import Canceled, Completed, RunOrder
 from tests.support.user_actors import Remote, Started
 from tests.support.waiting import eventually
@@ -105,26 +104,6 @@ async def test_a_process_that_is_stuck_since_its_last_run_is_asked_for_no_other(
     takes(*taken[0])
     await waiting
     assert started.ready.calls == 0
-
-
-async def test_a_process_that_has_just_made_a_run_need_not_show_that_it_is_there(
-    started: Started, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    process = RayRunProcess(Needs(), modules="app", directory="/app")
-    await process.ready()
-
-    said = [process.has_just_answered]
-    await process.run(order("ends", request), lives_s=20)
-    said.append(process.has_just_answered)
-    with monkeypatch.context() as later:
-        later.setattr(workers.runs.process, "JUST_S", 0.0)
-        said.append(process.has_just_answered)
-    started.ended.set()
-    await eventually(lambda: not process.is_reached)
-    said.append(process.has_just_answered)
-
-    assert said == [False, True, False, False], "only right after its run, and while its socket is open"
-    process.kill()
 
 
 async def test_a_process_that_has_ended_since_its_last_run_is_asked_for_no_other(

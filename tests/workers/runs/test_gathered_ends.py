@@ -1,0 +1,113 @@
+"""The end of a run waits for others, but nobody is told meanwhile that the run goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import pytest
+
+import workers.runs.writer
+from sql.deliveries.claim import Claim
+from sql.jobs.runs import EndedRun, How, end_runs
+from sql.session import Session
+from tests.support.factories import HolderClient, query
+from tests.support.job_runs import declare, fire, is_whole, outcomes, runs_of
+from tests.support.jobs import job_spec
+from tests.support.runs import FakeRunProcess, RunProcesses, running_jobs
+from tests.support.waiting import eventually
+from workers.runs.needs import Needs
+from workers.settings import WorkerSettings
+from workers.worker import Worker
+
+SELDOM = WorkerSettings(delivery_poll_s=30.0, heartbeat_s=0.02, run_places=2)
+SPECS = [job_spec("first", every_s=3_600.0, priority=1), job_spec()]
+
+
+@pytest.fixture
+def written_s(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Give the moments at which ends were sent."""
+    moments: list[float] = []
+
+    async def end(session: Session, holder: int, ended: Sequence[EndedRun]) -> dict[Claim, How]:
+        moments.append(time.monotonic())
+        return await end_runs(session, holder, ended)
+
+    monkeypatch.setattr(workers.runs.writer, "end_runs", end)
+    return moments
+
+
+@asynccontextmanager
+async def one_has_ended(dsn: str, shard: HolderClient) -> AsyncIterator[tuple[Worker, asyncio.Event]]:
+    """Let a worker make two runs; the end of the first is written, and the second ends when the gate is open."""
+    gate, processes = asyncio.Event(), RunProcesses()
+
+    def start(needs: Needs) -> FakeRunProcess:
+        process = processes(needs)
+        process.gate = gate if len(processes.started) == 2 else None
+        return process
+
+    await declare(dsn, *SPECS)
+    await query(dsn, "select shardclock.run_job('refresh')")
+    await fire(shard)
+    async with running_jobs(dsn, start, SPECS, SELDOM) as worker:
+
+        def are_called() -> bool:
+            worker._runner.look_soon()
+            return len(processes.orders) == 2
+
+        await eventually(are_called)
+        await eventually(lambda: _counts(dsn, "first", 1))
+        yield worker, gate
+
+
+async def test_an_end_right_after_another_waits_for_company(
+    dsn: str, shard: HolderClient, written_s: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers.runs.writer, "ENDS_GAP_S", 0.5)
+
+    async with one_has_ended(dsn, shard) as (_, gate):
+        gate.set()
+        await eventually(lambda: _counts(dsn, "refresh", 1))
+
+    first_s, second_s = written_s
+    assert second_s - first_s >= 0.49
+
+
+async def test_a_start_is_not_skipped_because_of_a_run_whose_end_waits(
+    dsn: str, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers.runs.writer, "ENDS_GAP_S", 60.0)
+
+    async with one_has_ended(dsn, shard) as (worker, gate):
+        gate.set()
+        await eventually(lambda: len(worker._runner._writer) == 1)
+        await query(dsn, "select shardclock.run_job('refresh')")
+        await fire(shard)
+        worker._runner.look_soon()
+        await eventually(lambda: _counts(dsn, "refresh", 1))
+
+    assert await outcomes(dsn) == {"SUCCEEDED": 2}
+    assert await is_whole(dsn) == []
+
+
+async def test_a_run_whose_end_waits_has_not_crashed_whatever_a_clock_says(
+    dsn: str, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker looks for starts while somebody has the job locked, and the lease is over by Postgres's clock."""
+    monkeypatch.setattr(workers.runs.writer, "ENDS_GAP_S", 60.0)
+
+    async with one_has_ended(dsn, shard) as (worker, gate):
+        gate.set()
+        await eventually(lambda: len(worker._runner._writer) == 1)
+        await query(dsn, "update shardclock.deliveries set claimed_until = now() - interval '1 second'")
+        await worker._runner._begin()
+        await eventually(worker._runner._writer.write_ends)
+
+    assert [(it.outcome, it.attempt) for it in await runs_of(dsn)] == [("SUCCEEDED", 1)]
+
+
+async def _counts(dsn: str, job: str, successes: int) -> bool:
+    return (await outcomes(dsn, job))["SUCCEEDED"] >= successes
