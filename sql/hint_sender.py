@@ -8,7 +8,7 @@ from sql.dsn import Dsn
 from sql.session import QUEUE_PLANS, UNSYNCED, Session
 
 # The pause between two hints is eight times what one takes, within these bounds: hints then use a ninth of one
-# connection.
+# connection. If one takes long, the pause is as long, and they use half.
 GAP_S, SHARE, GAP_MAX_S = 0.004, 8.0, 0.02
 # After a hint about at least `MANY` rows, the others are busy and come back by themselves: the next hint can wait.
 MANY, GAP_OF_MANY_S, GAP_OF_MANY_MAX_S = 100, 0.05, 0.1
@@ -66,4 +66,4 @@ def gap_s(took_s: float, new: int, *, heard: bool) -> float:
     if not heard:
         return NOBODY_S
     least_s, most_s = (GAP_OF_MANY_S, GAP_OF_MANY_MAX_S) if new >= MANY else (GAP_S, GAP_MAX_S)
-    return min(max(took_s * SHARE, least_s), most_s)
+    return min(max(took_s * SHARE, least_s), max(most_s, took_s))

@@ -4,8 +4,9 @@
 -- in:    :holder bigint, :lease interval, :look integer (how many due starts are read), :places integer and :reserving
 --        integer (how many runs the caller takes at most, of jobs that reserve nothing, and of those that reserve
 --        processors, GPUs or memory), :after_at timestamptz and :after_key bigint: those behind this start are read,
---        null: from the first one on, :running bigint[]: the deliveries whose runs the caller makes, which have not
---        crashed, whatever a clock says; :now timestamptz or null
+--        null: from the first one on, :running bigint[]: the deliveries whose runs the caller makes, or is about to end,
+--        and which have not crashed, whatever a clock says; :ending bigint[]: those whose runs are over, and the caller
+--        is about to say so: a start of such a job waits for that; :now timestamptz or null
 -- out:   at least one row: server_time timestamptz, dropped bigint (starts that were skipped or discarded), replaced
 --        bigint (runs that are to end for a later start), saturated boolean (there may be more than were read), short
 --        boolean and short_reserving boolean (more could have begun of either kind, if there had been places), queued
@@ -108,7 +109,8 @@ judged as materialized (
             when o.run_timer_key = o.timer_key then null
             when o.name is null then 'there is no such job'
             when not o.is_enabled then 'the job is disabled'
-            when o.overlap = 'skip' and o.run_timer_key is not null then 'skipped: another run was going'
+            when o.overlap = 'skip' and o.run_timer_key is not null and o.run_timer_key <> all (:ending::bigint[])
+                then 'skipped: another run was going'
             when o.overlap = 'skip' and o.is_planned and o.place > 1 then 'skipped: an earlier start was waiting'
             -- Another worker may have begun a later start, which it alone sees. A retry is no later start.
             when o.overlap = 'replace'

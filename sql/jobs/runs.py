@@ -127,6 +127,13 @@ class SaidOfRun(NamedTuple):
     log: str | None
 
 
+class RunsInHand(NamedTuple):
+    """Name the deliveries whose runs a worker makes, or is about to end; those in `ending` are over already."""
+
+    running: Sequence[int] = ()
+    ending: Sequence[int] = ()
+
+
 async def begin_runs(
     session: Session,
     holder: int,
@@ -134,14 +141,14 @@ async def begin_runs(
     places: int,
     lease_s: float,
     reserving: int,
-    running: Sequence[int] = (),
+    hand: RunsInHand = RunsInHand(),  # noqa: B008 - it can't change
     look: Look = FIRST,
     now: datetime | None = None,
 ) -> Begun:
     """Begin runs of the jobs that are due, those of the lowest priority number first.
 
-    The deliveries whose runs the holder makes are `running`: none of them has crashed. Of the starts that are due
-    those of the `look` are read.
+    No run in `hand` has crashed, and no start is skipped because of one that is over. Of the starts that are due those
+    of the `look` are read.
 
     shape:   at most `places` runs, and at most `reserving` of jobs that reserve resources; of each job one at most
     errors:  StoreUnavailable  no answer: runs may have begun. Nobody calls them, and they count as crashes
@@ -153,7 +160,8 @@ async def begin_runs(
         lease=timedelta(seconds=lease_s),
         places=places,
         reserving=reserving,
-        running=list(running),
+        running=list(hand.running),
+        ending=list(hand.ending),
         look=look.starts,
         after_at=look.after and look.after.next_attempt_at,
         after_key=look.after and look.after.timer_key,

@@ -70,4 +70,6 @@ async def test_a_start_is_not_dropped_while_the_run_that_it_met_may_be_ending(
         assert (await worker.begin(running=[run.timer_key])).dropped == 0
     await ending.close(timeout=BOUND_S)
 
+    waits = await worker.begin(running=[run.timer_key], ending=[run.timer_key])
+    assert (waits.dropped, waits.queued, waits.runs) == (0, True, []), "its end is about to be written"
     assert (await worker.begin(running=[run.timer_key])).dropped == 1

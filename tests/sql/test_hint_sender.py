@@ -26,10 +26,11 @@ HOLDER = 7
         (0.001, 1, True, 0.008),
         (0.0001, 100, True, GAP_OF_MANY_S),
         (0.01, 1_000, True, 0.08),
-        (1.0, 1, True, GAP_MAX_S),
+        (0.01, 1, True, GAP_MAX_S),
+        (1.0, 1, True, 1.0),
         (0.0001, 1, False, NOBODY_S),
     ],
-    ids=["a quick hint", "a slower one", "many", "many and slow", "a Postgres under load", "nobody"],
+    ids=["a quick hint", "a slower one", "many", "many and slow", "a slow one", "a Postgres under load", "nobody"],
 )
 def test_a_hint_is_followed_by_eight_times_its_length_of_silence(
     took_s: float, fired: int, *, heard: bool, gap: float

@@ -32,7 +32,7 @@ async def test_a_begin_reads_the_starts_that_are_due_and_their_jobs(crowded: str
     if analyzed:
         await query(crowded, "analyze shardclock.jobs, shardclock.deliveries")
     begin = await prepare(crowded, "begin_runs")
-    arguments = ["11", "'20 s'", "1000", "10", "10", "null", "null", "'{}'", "null"]
+    arguments = ["11", "'20 s'", "1000", "10", "10", "null", "null", "'{}'", "'{}'", "null"]
 
     deliveries = await begin.explain(*arguments, touched=True, table="deliveries")
     jobs = await begin.explain(*arguments, touched=True, table="jobs")
@@ -53,7 +53,7 @@ async def test_a_begin_behind_a_start_reads_those_behind_it_and_what_waits_of_th
     if analyzed:
         await query(crowded, "analyze shardclock.jobs, shardclock.deliveries")
     begin = await prepare(crowded, "begin_runs")
-    arguments = ["11", "'20 s'", "1000", "10", "10", "now() - interval '1 min'", "0", "'{}'", "null"]
+    arguments = ["11", "'20 s'", "1000", "10", "10", "now() - interval '1 min'", "0", "'{}'", "'{}'", "null"]
 
     deliveries = await begin.explain(*arguments, touched=True, table="deliveries")
     await begin.connection.close()
@@ -67,7 +67,7 @@ async def test_what_a_begin_reads_is_in_proportion_to_the_starts_that_are_due(cr
     for number in range(more):
         await add_deliveries(crowded, 1, f"job:job{1_000 + number}", tenant_id="'default'")
     begin = await prepare(crowded, "begin_runs")
-    arguments = ["11", "'20 s'", "1000", "1000", "0", "null", "null", "'{}'", "null"]
+    arguments = ["11", "'20 s'", "1000", "1000", "0", "null", "null", "'{}'", "'{}'", "null"]
 
     deliveries = await begin.explain(*arguments, touched=True, table="deliveries")
     jobs = await begin.explain(*arguments, touched=True, table="jobs")

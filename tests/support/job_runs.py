@@ -15,7 +15,7 @@ from jobs.states import RunOutcome
 from sql.jobs.declare import declare_jobs
 from sql.jobs.history import JobRun, find_runs
 from sql.jobs.jobs import Job, find_jobs
-from sql.jobs.runs import DUE_MAX, Begun, BegunRun, DuePlace, EndedRun, How, Look, begin_runs, end_runs
+from sql.jobs.runs import DUE_MAX, Begun, BegunRun, DuePlace, EndedRun, How, Look, RunsInHand, begin_runs, end_runs
 from sql.session import QUEUE_PLANS, Session
 from tests.support.deliveries import add_worker
 from tests.support.factories import BOUND_S, HolderClient, query
@@ -122,6 +122,7 @@ class JobWorker:
         *,
         reserving: int = 10,
         running: Sequence[int] = (),
+        ending: Sequence[int] = (),
         look: int = DUE_MAX,
         after: DuePlace | None = None,
     ) -> Begun:
@@ -132,7 +133,7 @@ class JobWorker:
             places=places,
             reserving=reserving,
             lease_s=LEASE_S,
-            running=running,
+            hand=RunsInHand(running, ending),
             look=Look(look, after),
             now=self.now,
         )

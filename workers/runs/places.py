@@ -63,6 +63,8 @@ class Places:
     def take(self, needs: Needs, borrower: Borrower) -> None:
         """Lend a process to a run, one that was given back, or a new one: now, or when a place is free.
 
+        A run for which none can be started hears of it, if it has waited.
+
         errors:  any of Ray's  a new one can't be started: its place is free as before
         """
         has_place = self._lent[needs.are_special] < self._most
@@ -95,7 +97,8 @@ class Places:
             self._idle.append((needs, process))
         else:
             process.kill()
-        self._lend_to_next()
+        if not needs.are_special:
+            self._lend_to_next()
 
     def end(self) -> None:
         """End the idle processes, and lend none any more to those that wait."""

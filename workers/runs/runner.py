@@ -14,7 +14,7 @@ from jobs.states import RunOutcome
 from shardclock import JobPolicy
 from sql.deliveries.claim import Claim, renew_deliveries
 from sql.jobs.declare import FORGOTTEN_MAX, MENDED_MAX, mend_job_waits, prune_runs, tend_jobs
-from sql.jobs.runs import BegunRun, EndedRun, SaidOfRun, begin_runs, report_runs, watch_runs
+from sql.jobs.runs import BegunRun, EndedRun, RunsInHand, SaidOfRun, begin_runs, report_runs, watch_runs
 from sql.session import Session
 from workers.hand import Hand
 from workers.runs.live import START_AGAIN_S, LiveRun
@@ -31,7 +31,7 @@ TEND_S = 30.0
 PRUNE_S = 60.0
 NOT_HERE_S = 5.0  # before a start whose code this worker lacks is begun again, if possible by another worker
 NO_NODE_S = 30.0  # before a start for which no node has what it needs is begun again
-BUSY_S = 0.005  # a short run waits so long for a process that is busy, before it wakes an idle one
+BUSY_S = 0.005  # while short runs end, a new one waits so long for a process that is busy, before it wakes an idle one
 CLOSE_S = 0.5  # for ends of runs whose jobs somebody has locked, when the worker leaves
 
 
@@ -108,12 +108,13 @@ class JobRunner:
         self.soon.clear()
         await self._writer.write_advances()
         is_leaving = self._stopped or not may_begin
-        # Ends come before a look: else it would find that the job of a start still has a run.
-        is_to_end = is_leaving or not self._is_gathering or not self._wait_s()
+        is_to_look = not self._wait_s()
+        # A look would not begin what starts of these jobs wait for.
+        is_to_end = is_leaving or is_to_look or not self._is_gathering
         has_ended = is_to_end and await self._writer.write_ends()
         if is_leaving:
             return self._settings.poll_s
-        if not self._wait_s(has_ended=has_ended):
+        if is_to_look or not self._wait_s(has_ended=has_ended):
             await self._begin()
         return self._wait_s()
 
@@ -207,7 +208,7 @@ class JobRunner:
             places=self._places.room if self._specs else 0,
             reserving=self._places.room_reserving if self._specs else 0,
             lease_s=self._settings.lease_s,
-            running=[key for key, _ in {*self._live, *self._hand.claims}],
+            hand=self._runs_in_hand(),
             look=look,
         )
         self._hand.take(begun.runs, now_s=sent_s)
@@ -220,6 +221,10 @@ class JobRunner:
                 ending = Ending(RunOutcome.INTERRUPTED, delay_s=START_AGAIN_S, reason=not_started(error))
                 self._end(EndedRun(run, ending))
         self._planner.learn(time.monotonic(), begun, look=look, free=self._places.room)
+
+    def _runs_in_hand(self) -> RunsInHand:
+        # One that was lost has left the hand, and its process may live for a moment.
+        return RunsInHand([key for key, _ in {*self._live, *self._hand.claims}], self._writer.ending)
 
     def _take(self, run: BegunRun, sent_s: float) -> None:
         if run.crashed:

@@ -38,6 +38,11 @@ class RunWriter:
         """Count the runs whose ends are not written yet."""
         return len(self._ends)
 
+    @property
+    def ending(self) -> list[int]:
+        """Return the deliveries of the runs whose ends are not written yet."""
+        return [it.run.timer_key for it in self._ends]
+
     def call(self, run: BegunRun) -> None:
         """Say that a run's function is called now."""
         self._called[run.claim], self._unshown[run.claim] = time.monotonic(), run

@@ -6,12 +6,14 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
+import workers.runs.runner
 import workers.runs.writer
 from sql.deliveries.claim import Claim
-from sql.jobs.runs import EndedRun, How, end_runs
+from sql.jobs.runs import Begun, EndedRun, How, begin_runs, end_runs
 from sql.session import Session
 from tests.support.factories import HolderClient, query
 from tests.support.job_runs import declare, fire, is_whole, outcomes, runs_of
@@ -93,19 +95,58 @@ async def test_a_start_is_not_skipped_because_of_a_run_whose_end_waits(
     assert await is_whole(dsn) == []
 
 
+async def test_a_start_is_not_skipped_because_of_a_run_that_ended_while_another_end_was_written(
+    dsn: str, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with one_has_ended(dsn, shard) as (worker, gate):
+        writer, written = worker._runner._writer, asyncio.Event()
+
+        async def end(session: Session, holder: int, ended: Sequence[EndedRun]) -> dict[Claim, How]:
+            await written.wait()
+            return await end_runs(session, holder, ended)
+
+        monkeypatch.setattr(workers.runs.writer, "end_runs", end)
+        await query(dsn, "select shardclock.run_job('first')")
+        await fire(shard)
+        worker._runner.look_soon()
+        await eventually(lambda: len(writer) == 1)
+        gate.set()
+        await eventually(lambda: len(writer) == 2)
+        await query(dsn, "select shardclock.run_job('refresh')")
+        await fire(shard)
+        worker._runner.look_soon()
+        written.set()
+        await eventually(lambda: _counts(dsn, "refresh", 2))
+
+    assert await outcomes(dsn) == {"SUCCEEDED": 2}
+
+
 async def test_a_run_whose_end_waits_has_not_crashed_whatever_a_clock_says(
     dsn: str, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The worker looks for starts while somebody has the job locked, and the lease is over by Postgres's clock."""
-    monkeypatch.setattr(workers.runs.writer, "ENDS_GAP_S", 60.0)
+    """Its job is locked when the end is to be written, but not when the worker looks, and the lease is over by then."""
+    looks: list[Begun] = []
+
+    async def begin(*given: Any, **named: Any) -> Begun:
+        looks.append(await begin_runs(*given, **named))
+        return looks[-1]
+
+    async def find_locked(_session: Session, _holder: int, ended: Sequence[EndedRun]) -> dict[Claim, How]:
+        return {it.run.claim: How.LOCKED for it in ended}
 
     async with one_has_ended(dsn, shard) as (worker, gate):
-        gate.set()
-        await eventually(lambda: len(worker._runner._writer) == 1)
-        await query(dsn, "update shardclock.deliveries set claimed_until = now() - interval '1 second'")
-        await worker._runner._begin()
-        await eventually(worker._runner._writer.write_ends)
+        with monkeypatch.context() as locked:
+            locked.setattr(workers.runs.writer, "end_runs", find_locked)
+            gate.set()
+            await eventually(lambda: len(worker._runner._writer) == 1)
+            await query(dsn, "update shardclock.deliveries set claimed_until = now() - interval '1 second'")
+            locked.setattr(workers.runs.runner, "begin_runs", begin)
+            worker._runner.look_soon()
+            await eventually(lambda: bool(looks))
+        worker._runner.look_soon()
+        await eventually(lambda: _counts(dsn, "refresh", 1))
 
+    assert looks[0].runs == []
     assert [(it.outcome, it.attempt) for it in await runs_of(dsn)] == [("SUCCEEDED", 1)]
 
 

@@ -161,8 +161,9 @@ def test_a_short_run_wakes_no_idle_process_while_another_is_busy_unless_it_must_
     assert len(processes.started) == 2
 
 
-def test_a_run_that_reserves_something_leaves_its_place_to_no_run_that_waits() -> None:
-    places = Places(1, start=RunProcesses(), clock=Clock())
+@pytest.mark.parametrize("most", [1, 2])
+def test_a_run_that_reserves_something_leaves_its_place_to_no_run_that_waits(most: int) -> None:
+    places = Places(most, start=RunProcesses(), clock=Clock())
     Run(places).end(took_s=SHORT_S)
     second, third, special = Run(places), Run(places), Run(places, ON_A_GPU)
 
