@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from functools import cache
 from pathlib import Path
@@ -15,6 +15,7 @@ import pytest
 import structlog
 
 from tests.support.durations import TAKES_S, is_long
+from tests.support.factories import HolderClient, add_holder
 from tests.support.postgres import Server
 from tests.support.sampling import Sampling
 
@@ -122,3 +123,11 @@ def _clone(server: Server) -> Iterator[str]:
         yield clone
     finally:
         server.drop(clone)
+
+
+@pytest.fixture
+async def shard(dsn: str) -> AsyncIterator[HolderClient]:
+    """Give a holder that keeps all slots."""
+    await add_holder(dsn, 1)
+    async with HolderClient(dsn, holder=1) as hand:
+        yield hand

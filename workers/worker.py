@@ -229,7 +229,7 @@ class Worker:
             return {"tends": until_stopped("tends", self._runner.tend_turn, stopping)}
         return {
             "runs": until_stopped("runs", self.run_turn, self._runner.soon),
-            "watches": until_stopped("watches", self._runner.watch_turn, stopping),
+            "watches": until_stopped("watches", self._runner.watch.turn, stopping),
             "tends": until_stopped("tends", self._runner.tend_turn, stopping),
         }
 

@@ -134,6 +134,9 @@ class RunsInHand(NamedTuple):
     ending: Sequence[int] = ()
 
 
+NO_RUNS = RunsInHand()
+
+
 async def begin_runs(
     session: Session,
     holder: int,
@@ -141,7 +144,7 @@ async def begin_runs(
     places: int,
     lease_s: float,
     reserving: int,
-    hand: RunsInHand = RunsInHand(),  # noqa: B008 - it can't change
+    hand: RunsInHand = NO_RUNS,
     look: Look = FIRST,
     now: datetime | None = None,
 ) -> Begun:

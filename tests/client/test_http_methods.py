@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -19,7 +19,7 @@ from shardclock.http import Conflict, NotFound, asked, async_sending
 from shardclock.http.async_processes import AsyncProcesses
 from shardclock.http.async_tasks import AsyncTasks
 from tests.support import ROOT
-from tests.support.factories import BOUND_S, HolderClient, add_holder, add_timers, pending_rows, value
+from tests.support.factories import BOUND_S, HolderClient, add_timers, pending_rows, value
 from tests.support.gateways import Api
 from tests.support.waiting import eventually
 
@@ -29,14 +29,6 @@ ODD_NAMES = ["a b", "50%", "a%41", "ä?x#y&z", ".", "..", "a:b;c=d+e", "a/b", "/
 
 class Order(BaseModel):
     order: int
-
-
-@pytest.fixture
-async def shard(dsn: str) -> AsyncIterator[HolderClient]:
-    """Give a holder that keeps all slots."""
-    await add_holder(dsn, 1)
-    async with HolderClient(dsn, holder=1) as hand:
-        yield hand
 
 
 async def fire(shard: HolderClient) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Collection
+from collections.abc import Collection
 from typing import Any
 from unittest import mock
 
@@ -18,21 +18,13 @@ from sql.log.ends import find_ends
 from sql.log.records import LogRecord
 from sql.session import Session, StoreUnavailable
 from tests.support.deliveries import HANDLER, WorkerClient, add_worker, dead, declare, done
-from tests.support.factories import BOUND_S, HolderClient, add_holder, add_timers, query, value
+from tests.support.factories import BOUND_S, HolderClient, add_timers, query, value
 from tests.support.gateways import Api, reads_log, serving
 from tests.support.waiting import eventually
 from timers.model import ClaimedTimer
 
 NOW = {"delay": "PT0S"}
 HOUR = {"delay": "PT1H"}
-
-
-@pytest.fixture
-async def shard(dsn: str) -> AsyncIterator[HolderClient]:
-    """Give a holder that keeps all slots."""
-    await add_holder(dsn, 1)
-    async with HolderClient(dsn, holder=1) as hand:
-        yield hand
 
 
 async def fire(shard: HolderClient) -> None:

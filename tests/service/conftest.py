@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 import pytest
 
 from sql.session import Session
-from tests.support.factories import HolderClient, add_holder
 from tests.support.job_runs import JobWorker
 from tests.support.sql_client import session as opened
 
@@ -17,14 +16,6 @@ async def session(dsn: str) -> AsyncIterator[Session]:
     """Give a client's session: a scheduler may do all that a client does with jobs."""
     async with opened(dsn) as client:
         yield client
-
-
-@pytest.fixture
-async def shard(dsn: str) -> AsyncIterator[HolderClient]:
-    """Give a holder that keeps all slots."""
-    await add_holder(dsn, 1)
-    async with HolderClient(dsn, holder=1) as hand:
-        yield hand
 
 
 @pytest.fixture

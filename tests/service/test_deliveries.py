@@ -22,7 +22,7 @@ from tests.support.deliveries import (
     done,
     failed,
 )
-from tests.support.factories import HolderClient, add_holder
+from tests.support.factories import HolderClient
 from tests.support.sql_client import session as session_of
 from timers.refusal import Refusal
 
@@ -34,14 +34,6 @@ async def operator(dsn: str) -> AsyncIterator[Session]:
     """Give a session that may change deliveries."""
     async with session_of(dsn, "shard") as session:
         yield session
-
-
-@pytest.fixture
-async def shard(dsn: str) -> AsyncIterator[HolderClient]:
-    """Give a holder that keeps all slots."""
-    await add_holder(dsn, 1)
-    async with HolderClient(dsn, holder=1) as hand:
-        yield hand
 
 
 @pytest.fixture

@@ -32,14 +32,6 @@ async def other(dsn: str) -> AsyncIterator[HolderClient]:
 
 
 @pytest.fixture
-async def shard(dsn: str) -> AsyncIterator[HolderClient]:
-    """Give a holder that keeps all slots."""
-    await add_holder(dsn, 1)
-    async with HolderClient(dsn, holder=1) as hand:
-        yield hand
-
-
-@pytest.fixture
 async def worker(dsn: str) -> AsyncIterator[JobWorker]:
     """Give a worker that keeps all slots, for jobs; those of deliveries need targets, which their files say."""
     async with JobWorker(dsn, 11) as hand:

@@ -13,7 +13,7 @@ from sql.jobs.runs import advance_runs
 from sql.metrics.deliveries import measure_deliveries
 from sql.metrics.jobs import JobMeasures, JobsMeasured, measure_jobs
 from sql.session import QUEUE_PLANS, Session
-from tests.support.factories import HolderClient, add_holder, query, value
+from tests.support.factories import HolderClient, query, value
 from tests.support.job_runs import JobWorker, declare, fire
 from tests.support.jobs import job_spec
 from tests.support.plans import prepare
@@ -35,14 +35,6 @@ async def session(dsn: str) -> AsyncIterator[Session]:
     """Read as the exporter does."""
     async with Session(as_role(dsn, "reader"), application="test", plans=QUEUE_PLANS) as opened:
         yield opened
-
-
-@pytest.fixture
-async def shard(dsn: str) -> AsyncIterator[HolderClient]:
-    """Give a shard that keeps all slots."""
-    await add_holder(dsn, 1)
-    async with HolderClient(dsn, holder=1) as hand:
-        yield hand
 
 
 async def measured(session: Session, *, in_s: float = 0.0) -> JobsMeasured:

@@ -4,6 +4,8 @@ import math
 import time
 from collections.abc import Callable
 
+MARGIN_S = 2.0  # a run's process is gone so long before its lease is over
+
 
 class Lifetime:
     """Keep how long a run's process may live: each look grants some time, and without another one it ends itself.

@@ -9,6 +9,8 @@ from workers.runs.ahead import AHEAD_MAX, RunAhead
 from workers.runs.needs import Needs
 from workers.runs.process import RunProcess
 
+BUSY_S = 0.005  # while short runs end, a new one waits so long for a process that is busy, before it wakes an idle one
+
 
 class Borrower(Protocol):
     """A run that needs a process."""

@@ -1,4 +1,4 @@
-"""All runs that a worker makes: it begins them, watches them, and ends them."""
+"""All runs that a worker makes: it begins them, has them watched, and ends them."""
 
 import asyncio
 import time
@@ -12,26 +12,25 @@ from jobs.policy import read_policy
 from jobs.spec import InvalidJob, JobSpec
 from jobs.states import RunOutcome
 from shardclock import JobPolicy
-from sql.deliveries.claim import Claim, renew_deliveries
+from sql.deliveries.claim import Claim
 from sql.jobs.declare import FORGOTTEN_MAX, MENDED_MAX, mend_job_waits, prune_runs, tend_jobs
-from sql.jobs.runs import BegunRun, EndedRun, RunsInHand, SaidOfRun, begin_runs, report_runs, watch_runs
+from sql.jobs.runs import BegunRun, EndedRun, RunsInHand, begin_runs
 from sql.session import Session
 from workers.hand import Hand
+from workers.runs.lifetime import MARGIN_S
 from workers.runs.live import START_AGAIN_S, LiveRun
 from workers.runs.look_planner import LookPlanner
 from workers.runs.needs import Needs
-from workers.runs.places import Places, not_started
+from workers.runs.places import BUSY_S, Places, not_started
 from workers.runs.process import RunProcess
-from workers.runs.writer import CALLED_S, RunWriter
+from workers.runs.watch import RunWatch
+from workers.runs.writer import RunWriter
 from workers.surroundings import Surroundings
 
-WATCH_S = 0.25  # between two looks at what runs: who disables a job is heard this soon
-MARGIN_S = 2.0  # a run's process is gone so long before its lease is over
 TEND_S = 30.0
 PRUNE_S = 60.0
 NOT_HERE_S = 5.0  # before a start whose code this worker lacks is begun again, if possible by another worker
 NO_NODE_S = 30.0  # before a start for which no node has what it needs is begun again
-BUSY_S = 0.005  # while short runs end, a new one waits so long for a process that is busy, before it wakes an idle one
 CLOSE_S = 0.5  # for ends of runs whose jobs somebody has locked, when the worker leaves
 
 
@@ -65,17 +64,17 @@ class JobRunner:
         self._settings = settings
         self._places = Places(settings.places, start=start, ahead_max=around.ahead_max)
         self._planner = LookPlanner(settings.poll_s, settings.places)
-        self._runs, self._watches, self._tends = session("runs"), session("watches"), session("tends")
+        self._runs, self._tends = session("runs"), session("tends")
         self._hand = Hand[BegunRun]()
-        self._writer = RunWriter(self._runs, holder, self._hand)
+        self._writer = RunWriter(self._runs, holder, self._hand, self.soon)
         self._log = log
         self._jitter = around.jitter
         self._has_node = around.has_node
         self._live: dict[Claim, LiveRun] = {}
+        self.watch = RunWatch(session("watches"), holder, settings.lease_s, hand=self._hand, live=self._live, log=log)
         self._making: dict[Claim, asyncio.Task[None]] = {}
         self._without_node: set[Claim] = set()  # in a place, and waiting for a node that has what they need
         self._prune_at_s = 0.0
-        self._is_gathering = False  # ends wait for others
         self._stopped = False
 
     def __len__(self) -> int:
@@ -109,25 +108,14 @@ class JobRunner:
         await self._writer.write_advances()
         is_leaving = self._stopped or not may_begin
         is_to_look = not self._wait_s()
-        # A look would not begin what starts of these jobs wait for.
-        is_to_end = is_leaving or is_to_look or not self._is_gathering
+        # Ends come first: a look begins no start of a job that still has a run.
+        is_to_end = is_leaving or is_to_look or not self._writer.is_gathering
         has_ended = is_to_end and await self._writer.write_ends()
         if is_leaving:
             return self._settings.poll_s
         if is_to_look or not self._wait_s(has_ended=has_ended):
             await self._begin()
         return self._wait_s()
-
-    async def watch_turn(self) -> float:
-        """Look at what runs: does somebody want it to end, does its lease go on, and what has it said?"""
-        live = list(self._live.values())
-        await self._renew()
-        if live:
-            await self._heed(live)
-            for it in live:
-                it.look()
-            await self._report(live)
-        return WATCH_S
 
     async def tend_turn(self) -> float:
         """Keep the table of jobs whole, and forget old runs, if this worker keeps the first part.
@@ -216,10 +204,10 @@ class JobRunner:
             try:
                 self._take(run, sent_s)
             except InvalidJob as refusal:
-                self._end(EndedRun(run, Ending(RunOutcome.FAILED, fails=True, reason=str(refusal))))
+                self._writer.end(EndedRun(run, Ending(RunOutcome.FAILED, fails=True, reason=str(refusal))))
             except Exception as error:  # noqa: BLE001 - whatever Ray says, the other runs of this answer have begun
                 ending = Ending(RunOutcome.INTERRUPTED, delay_s=START_AGAIN_S, reason=not_started(error))
-                self._end(EndedRun(run, ending))
+                self._writer.end(EndedRun(run, ending))
         self._planner.learn(time.monotonic(), begun, look=look, free=self._places.room)
 
     def _runs_in_hand(self) -> RunsInHand:
@@ -231,7 +219,7 @@ class JobRunner:
             self._find_crashed(run)
         elif run.function not in self._specs:
             why = "this worker's app does not have its code"
-            self._end(EndedRun(run, Ending(RunOutcome.INTERRUPTED, delay_s=NOT_HERE_S, reason=why)))
+            self._writer.end(EndedRun(run, Ending(RunOutcome.INTERRUPTED, delay_s=NOT_HERE_S, reason=why)))
         else:
             self._make(run, read_policy(run.policy), sent_s)
 
@@ -244,7 +232,7 @@ class JobRunner:
         may_live_s = run.lease_left.total_seconds()
         ending = crash_of(reason, policy, attempt=run.attempt, may_live_s=may_live_s, jitter=self._jitter)
         self._log.warning("run crashed", job=run.job, run=run.run_id, attempt=run.attempt, reason=reason)
-        self._end(EndedRun(run, ending))
+        self._writer.end(EndedRun(run, ending))
 
     def _make(self, run: BegunRun, policy: JobPolicy, sent_s: float) -> None:
         needs = Needs.of(self._specs[run.function].priority, policy)
@@ -252,14 +240,14 @@ class JobRunner:
         if not has_node and self._without_node:
             # An autoscaler may bring a node, but only for what waits: one does.
             reason = f"no node has {needs}, and another run waits in its place for a node to come"
-            self._end(EndedRun(run, Ending(RunOutcome.INTERRUPTED, delay_s=NO_NODE_S, reason=reason)))
+            self._writer.end(EndedRun(run, Ending(RunOutcome.INTERRUPTED, delay_s=NO_NODE_S, reason=reason)))
             return
         live = LiveRun(
             run,
             policy,
             lease_until_s=sent_s + self._settings.lease_s - MARGIN_S,
             called=self._call,
-            ends=self._terminate,
+            ends=lambda it, why: self._writer.terminate(it.run, why),
             jitter=self._jitter,
         )
         self._places.take(needs, live)
@@ -293,74 +281,11 @@ class JobRunner:
                 reason=ended.ending.reason,
                 traceback=ended.ending.traceback,
             )
-        self._end(ended)
-
-    def _end(self, ended: EndedRun) -> None:
         self._writer.end(ended)
-        if not self._is_gathering:
-            self._is_gathering = True
-            asyncio.get_running_loop().call_later(self._writer.wait_s(time.monotonic()), self._end_soon)
-
-    def _end_soon(self) -> None:
-        self._is_gathering = False
-        self.soon.set()
 
     def _call(self, live: LiveRun) -> None:
         self._without_node.discard(live.run.claim)
         self._writer.call(live.run)
-        asyncio.get_running_loop().call_later(CALLED_S, self._show, live.run)
-
-    def _show(self, run: BegunRun) -> None:
-        if self._writer.is_to_show(run):
-            self.soon.set()
-
-    def _terminate(self, live: LiveRun, reason: str) -> None:
-        self._writer.terminate(live.run, reason)
-        self.soon.set()
-
-    async def _report(self, live: Sequence[LiveRun]) -> None:
-        now_s = time.monotonic()
-        said = [(it, report) for it in live if (report := it.report.due(now_s)) is not None]
-        if said:
-            await report_runs(self._watches, [SaidOfRun(it.run, *report) for it, report in said])
-            for it, _ in said:
-                it.report.written(now_s)
-
-    async def _heed(self, live: Sequence[LiveRun]) -> None:
-        heard = await watch_runs(self._watches, [it.run for it in live])
-        for it in live:
-            if it.run.claim in heard:
-                why = heard[it.run.claim]
-                if why is not None:
-                    it.ask(Asked.BY_CLIENT, why)
-                elif it.run.claim in self._live:  # not one that we have ended ourselves meanwhile
-                    self._lose(it, "another worker has ended it")
-
-    async def _renew(self) -> None:
-        """Renew the leases of what runs, and of what has ended until Postgres has taken the end."""
-        now_s, lease_s = time.monotonic(), self._settings.lease_s
-        old = self._hand.renewed_before(now_s - lease_s / 4)
-        if not old:
-            return
-        renewal = await renew_deliveries(self._watches, self._holder, old, lease_s=lease_s)
-        self._hand.renew((run for run in old if run.claim in renewal.renewed), now_s=now_s)
-        for run in old:
-            live = self._live.get(run.claim)
-            if run.claim in renewal.renewed:
-                if live is not None:
-                    live.life.lease_until_s = now_s + lease_s - MARGIN_S
-            elif run.claim not in renewal.locked:
-                self._hand.drop([run])
-                if live is not None:
-                    self._lose(live, "its lease could not be renewed")
-            # Nobody else can claim what somebody has locked, so such a run goes on. But its lease does not: if the lock
-            # outlasts it, the run's process ends itself, since another worker may begin the moment the lock is gone.
-
-    def _lose(self, live: LiveRun, why: str) -> None:
-        if not live.is_lost:
-            self._log.warning("run lost", job=live.run.job, run=live.run.run_id, reason=why)
-            self._hand.drop([live.run])
-            live.lose()
 
     def _forget(self, claim: Claim) -> None:
         for known in (self._live, self._making):

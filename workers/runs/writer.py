@@ -1,5 +1,6 @@
 """What runs do and how they end, until Postgres has taken it."""
 
+import asyncio
 import time
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TypeVar
@@ -21,18 +22,20 @@ _Advance = tuple[BegunRun, str, str | None]
 class RunWriter:
     """Keep what runs do and how they end, and write it: nothing is forgotten before Postgres has said so.
 
-    A run is in hand until then.
+    A run is in hand until then. Who is to write sets `soon`.
     """
 
-    def __init__(self, session: Session, holder: int, hand: Hand[BegunRun]) -> None:
+    def __init__(self, session: Session, holder: int, hand: Hand[BegunRun], soon: asyncio.Event) -> None:
         self._session = session
         self._holder = holder
         self._hand = hand
+        self._soon = soon
         self._advances: list[_Advance] = []
         self._called: dict[Claim, float] = {}  # when, by the monotonic clock
         self._unshown: dict[Claim, BegunRun] = {}  # as RUNNING, of those that were called
         self._ends: list[EndedRun] = []
         self._ended_at_s = float("-inf")
+        self.is_gathering = False  # ends wait for others, to be written by the same statement
 
     def __len__(self) -> int:
         """Count the runs whose ends are not written yet."""
@@ -46,10 +49,7 @@ class RunWriter:
     def call(self, run: BegunRun) -> None:
         """Say that a run's function is called now."""
         self._called[run.claim], self._unshown[run.claim] = time.monotonic(), run
-
-    def is_to_show(self, run: BegunRun) -> bool:
-        """Say whether nobody has been told yet that a run was called, nor how it ended."""
-        return run.claim in self._unshown
+        asyncio.get_running_loop().call_later(CALLED_S, self._show, run)
 
     def uncall(self, run: BegunRun) -> None:
         """Forget that a run's function was called: it was not, or the run is somebody else's."""
@@ -61,17 +61,15 @@ class RunWriter:
         if self._unshown.pop(run.claim, None) is not None:
             self._advances.append((run, JobState.RUNNING.value, None))
         self._advances.append((run, JobState.TERMINATING.value, reason))
+        self._soon.set()
 
     def end(self, ended: EndedRun) -> None:
         """Say how a run has ended."""
         self._ends.append(ended)
-
-    def wait_s(self, now_s: float) -> float:
-        """Return how long the ends wait for others, which are then written by the same statement.
-
-        units:   now_s of the monotonic clock
-        """
-        return max(0.0, self._ended_at_s + ENDS_GAP_S - now_s)
+        if not self.is_gathering:
+            self.is_gathering = True
+            wait_s = max(0.0, self._ended_at_s + ENDS_GAP_S - time.monotonic())
+            asyncio.get_running_loop().call_later(wait_s, self._end_soon)
 
     async def write_advances(self) -> None:
         """Write what runs do now; what concerns a job that somebody has locked is written by a later call.
@@ -115,6 +113,14 @@ class RunWriter:
             self._forget(taken)
             written, left = True, left - len(taken)
         return written
+
+    def _end_soon(self) -> None:
+        self.is_gathering = False
+        self._soon.set()
+
+    def _show(self, run: BegunRun) -> None:
+        if run.claim in self._unshown:  # nobody has been told yet that it was called, nor how it ended
+            self._soon.set()
 
     def _told(self, ended: EndedRun, now_s: float) -> EndedRun:
         called_s = self._called.get(ended.run.claim)

@@ -49,6 +49,14 @@ class Clock:
         return self.now_s
 
 
+def one_waits(processes: RunProcesses) -> tuple[Places, Run, Run]:
+    """Give two places, one of which is free and has no process, a run in the other, and one that waits for this one."""
+    places = Places(2, start=processes, clock=Clock())
+    first, busy = Run(places), Run(places)
+    first.end(took_s=SHORT_S, is_well=False)
+    return places, busy, Run(places)
+
+
 def test_a_process_that_is_well_is_lent_again_to_a_run_with_the_same_needs() -> None:
     places = Places(2, start=RunProcesses())
 
@@ -191,10 +199,7 @@ def test_no_run_overtakes_one_that_waits() -> None:
 
 def test_who_waits_when_the_worker_ends_gets_no_process_any_more() -> None:
     processes = RunProcesses()
-    places = Places(2, start=processes, clock=Clock())
-    first, _second = Run(places), Run(places)
-    first.end(took_s=SHORT_S, is_well=False)
-    third = Run(places)
+    places, _, third = one_waits(processes)
 
     places.end()
     places.hurry(third)
@@ -205,10 +210,7 @@ def test_who_waits_when_the_worker_ends_gets_no_process_any_more() -> None:
 
 def test_a_run_that_hurries_hears_that_no_process_can_be_started() -> None:
     processes = RunProcesses()
-    places = Places(2, start=processes, clock=Clock())
-    first, second = Run(places), Run(places)
-    first.end(took_s=SHORT_S, is_well=False)
-    third = Run(places)
+    places, second, third = one_waits(processes)
 
     def refuse(_: Needs) -> bool:
         raise ValueError("no more processes")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -28,7 +29,7 @@ async def begun(dsn: str, shard: HolderClient, worker: JobWorker) -> tuple[Begun
     """Begin a run, and make who writes about it."""
     await declare(dsn, job_spec(every_s=60.0))
     await fire(shard)
-    return await worker.one(), RunWriter(worker.session, worker.holder, Hand())
+    return await worker.one(), RunWriter(worker.session, worker.holder, Hand(), asyncio.Event())
 
 
 async def test_a_run_that_goes_on_is_shown_as_running(
