@@ -36,8 +36,8 @@ CLAIM_ONLY_S = 10.0
 # An alarm is set again only when Postgres's time proves to be later than estimated by more than this: an alarm is no
 # more exact.
 ALARM_SLACK_S = 0.001
-# Between the beginnings of two claims that hints ask for: at least this, and four times what the last one took. However
-# many clients there are, and however busy the machine, such claims take a quarter of a shard's time at most.
+# Between the beginnings of two claims that hints ask for: at least this, and four times what the last one took. So they
+# take a quarter of a shard's time at most, with any number of clients.
 HINTED_S, HINTED_SHARE = 0.01, 4.0
 
 

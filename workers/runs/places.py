@@ -80,7 +80,7 @@ class Places:
             self._lend_to_next()
 
     def hurry(self, borrower: Borrower) -> None:
-        """Lend an idle process, or a new one, to a run that still waits for a busy one, if there is a place."""
+        """Let a run wait no longer for a busy process: lend it an idle one or a new one, if there is a place."""
         if borrower in self._waiting and self._lent[False] < self._most:
             self._lend_to(borrower)
 

@@ -124,7 +124,7 @@ async def test_a_start_is_not_skipped_because_of_a_run_that_ended_while_another_
 async def test_a_run_whose_end_waits_has_not_crashed_whatever_a_clock_says(
     dsn: str, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its job is locked when the end is to be written, but not when the worker looks, and the lease is over by then."""
+    """The end can't be written, because its job is locked. Then the lease runs out, and the worker looks for starts."""
     looks: list[Begun] = []
 
     async def begin(*given: Any, **named: Any) -> Begun:
