@@ -32,7 +32,7 @@ from workers.stats import WorkerGauges, WorkerStats, report_of
 from workers.surroundings import Surroundings
 
 CALLS_END_S = 1.0  # how long calls that are under way may take to end at a drain
-HINT_GAP_S = 0.002  # between two claims that hints ask for
+HINT_GAP_S = 0.004  # between two claims that hints ask for
 SEARCH_TIMEOUT_S = 30.0  # a search may read past millions of settled deliveries that can't be removed
 UNSETTLED_MAX = 5_000  # outcomes that wait to be settled: with more, nothing is claimed
 REFRESH_S = 1.0  # between two looks for endpoints that must be read, if nobody asks
