@@ -2,7 +2,7 @@
 
 import re
 
-SENTENCE_CHARS_MAX = 300
+from shardclock.reason import one_line
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 FRAME = '  File "'  # begins each frame of a traceback
@@ -28,13 +28,13 @@ def has_ended(text: str) -> bool:
 def sentence_of(text: str, *, whose: str) -> str:
     """Say how a process ended, or why it doesn't start, from the text of Ray's error.
 
-    shape:   `whose` is the handler or the run; one line of at most 300 characters, without colours
+    shape:   `whose` is the handler or the run; one printable line of at most 300 characters, without colours
     """
     process = f"the {whose}'s process"
     text = COLOUR.sub("", text)
     if FRAME in text:
         what = "does not start" if IN_CREATION in text else "failed"
-        return _bounded(f"{process} {what}: {_exception_of(text)}")
+        return one_line(f"{process} {what}: {_exception_of(text)}")
     if found := SIGNAL.search(text) or EXIT_CODE.search(text):
         how = found[1] if found.re is SIGNAL else f"exit code {found[1]}"
         return f"{process} ended: {how}"
@@ -43,7 +43,7 @@ def sentence_of(text: str, *, whose: str) -> str:
     for before in DETAILS:
         text = text.rpartition(before)[2]
     text = text.strip().removesuffix(".")
-    return _bounded(f"{process} ended: {text}" if text else f"{process} ended")
+    return one_line(f"{process} ended: {text}" if text else f"{process} ended")
 
 
 def _exception_of(text: str) -> str:
@@ -52,8 +52,3 @@ def _exception_of(text: str) -> str:
     while lines and lines[0].startswith(" "):
         del lines[0]
     return " ".join(lines) or text.splitlines()[-1]
-
-
-def _bounded(sentence: str) -> str:
-    words = " ".join(sentence.split())
-    return words if len(words) <= SENTENCE_CHARS_MAX else f"{words[: SENTENCE_CHARS_MAX - 1]}…"

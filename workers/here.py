@@ -40,7 +40,6 @@ class RunHere:
 
     def __init__(self, _: Needs, *, jobs: Mapping[str, Job]) -> None:
         self._runs = Runs(jobs.values())
-        self.is_near = True
 
     async def ready(self) -> None:
         """Answer: the user's code is imported."""

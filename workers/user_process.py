@@ -140,10 +140,13 @@ class UserProcess:
             raise ProcessDied(f"the {self._whose}'s process {lost}", may_live=True) from lost
 
     def kill(self) -> None:
-        """End the process at once."""
+        """End the process at once; if Ray can't be reached, it is left, and nobody calls it any more."""
         import ray
 
-        ray.kill(self._actor)
+        try:
+            ray.kill(self._actor)
+        except Exception as error:  # noqa: BLE001 - whatever Ray says, who lets a process go must not stop half way
+            structlog.get_logger().warning("process not killed", whose=self._whose, error=str(error))
         self._lose(ProcessDied(f"the {self._whose}'s process was killed by its worker"))
 
     async def _answer_of(self, reference: Any) -> Any:

@@ -49,7 +49,7 @@ class FakeRunProcess:
     comes_up: bool = True
     is_slow: bool = False  # it never comes up
     may_live: bool = False  # when it has died
-    is_near: bool = True
+    answers_looks: bool = True
     is_closed: bool = False  # it ended between `ready` and `run`
     seen: Seen = field(default_factory=Seen)
     orders: list[RunOrder] = field(default_factory=list)
@@ -89,8 +89,11 @@ class FakeRunProcess:
         return self.play(order), self.seen
 
     async def look(self, *, lives_s: float) -> Seen:
-        """Say what the test wants it to say."""
+        """Say what the test wants it to say, or nothing as long as it lives."""
         self.lives_s.append(lives_s)
+        if not self.answers_looks:
+            await self.died.wait()
+            raise ProcessDied("the run's process ended: exit code 9", may_live=self.may_live)
         return self.seen
 
     async def cancel(self) -> None:
@@ -111,7 +114,7 @@ class RunProcesses:
     gate: asyncio.Event | None = None
     heeds: bool = True
     comes_up: bool = True
-    is_near: bool = True
+    answers_looks: bool = True
     fits: Callable[[Needs], bool] = lambda _: True  # whether a node has what a process asks for
     started: list[tuple[Needs, FakeRunProcess]] = field(default_factory=list)
     orders: list[RunOrder] = field(default_factory=list)
@@ -123,7 +126,7 @@ class RunProcesses:
             self.gate,
             heeds=self.heeds,
             comes_up=self.comes_up,
-            is_near=self.is_near,
+            answers_looks=self.answers_looks,
             is_slow=not self.fits(needs),
             of_all=self.orders,
         )

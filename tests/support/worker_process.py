@@ -115,8 +115,6 @@ class PipedProcess:
 class PipedRunProcess(PipedProcess):
     """One run's process at the other end of two pipes."""
 
-    is_near = True
-
     def __init__(self, _: Needs, *, app: str) -> None:
         super().__init__(HandlerSpec("job", "", is_async=False, takes_batch=False, policy=policy_of()), app=app)
         self._command = [sys.executable, "-m", "tests.support.run_process", app]

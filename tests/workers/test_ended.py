@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from workers.ended import SENTENCE_CHARS_MAX, has_ended, sentence_of
+from shardclock.reason import REASON_CHARS_MAX
+from workers.ended import has_ended, sentence_of
 
 DIED = (
     "The actor died unexpectedly before finishing this task.\n\tclass_name: HandlerActor\n"
@@ -75,9 +76,15 @@ def test_a_sentence_says_how_a_process_ended(text: str, sentence: str) -> None:
 def test_a_sentence_is_short_and_has_no_colours(text: str) -> None:
     sentence = sentence_of(text, whose="handler")
 
-    assert len(sentence) == SENTENCE_CHARS_MAX == 300
+    assert len(sentence) == REASON_CHARS_MAX == 300
     assert sentence.isprintable()
     assert sentence.endswith("…")
+
+
+def test_what_postgres_can_not_store_is_replaced() -> None:
+    text = RAISED.format(line="import_module(name)", error="ModuleNotFoundError: No module named 'a\0b'")
+
+    assert "'a\N{REPLACEMENT CHARACTER}b'" in sentence_of(text, whose="run")
 
 
 def test_it_says_whose_process_it_was() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import gc
 import subprocess
 import sys
@@ -116,6 +117,19 @@ async def test_few_threads_stay_behind_when_many_calls_were_made_at_a_time() -> 
     await eventually(lambda: sum(it.is_alive() for it in threads) == IDLE_MAX)
 
     assert len(call_threads._idle) == IDLE_MAX
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.usefixtures("_no_idle_threads")
+async def test_an_exception_that_comes_when_its_call_has_ended_costs_no_other_call() -> None:
+    thread = await in_a_thread(threading.current_thread)
+    assert thread.ident is not None
+
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(SystemExit))
+    async with asyncio.timeout(10):
+        assert await in_a_thread(threading.current_thread) is not thread
+
+    await eventually(lambda: not thread.is_alive())
 
 
 async def test_what_a_call_returned_is_not_kept_by_its_thread() -> None:

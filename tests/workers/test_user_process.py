@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
+import ray
 
 from tests.support.user_actors import Started
 from workers.user_process import NotCalled, ProcessDied, UserActor, UserProcess
@@ -58,8 +60,16 @@ async def test_calls_fail_when_ray_sees_the_process_end_though_its_socket_stays_
     assert str(failed.value) == str(died.value)
 
 
-async def test_calls_fail_when_the_process_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+def _fails(_: object) -> None:
+    raise RuntimeError("Ray is away")
+
+
+@pytest.mark.parametrize("kill", [lambda _: None, _fails])
+async def test_calls_fail_when_the_process_is_killed_whatever_ray_says(
+    monkeypatch: pytest.MonkeyPatch, kill: Callable[[object], None]
+) -> None:
     actor, process = started(monkeypatch)
+    monkeypatch.setattr(ray, "kill", kill)
     await process.ready()
     hanging = asyncio.create_task(process.ask(b"hang"))
     await asyncio.sleep(0)

@@ -17,22 +17,32 @@ class HintGate:
         self._most_s = most_s
         self._pause_s = 0.0
         self._opens_at_s = float("-inf")
-        self._is_asked = False
+        self._is_asked = False  # for the next look
+        self._is_looking = False
+        self._was_asked = False  # for the look that is under way
 
     def ask(self, now_s: float) -> float | None:
-        """Take a hint; return how long its look must wait, or None if an earlier hint's look is still to come."""
+        """Take a hint; return how long its look must wait, or None if `learn` says so, or an earlier hint's is to come.
+
+        A look that is under way does not see what the hint is about.
+        """
         if self._is_asked:
             return None
         self._is_asked = True
-        return max(0.0, self._opens_at_s - now_s)
+        return None if self._is_looking else max(0.0, self._opens_at_s - now_s)
 
-    def learn(self, *, found: bool, now_s: float) -> None:
-        """Learn what a look found: what a hint asked for, or a poll."""
+    def begin(self) -> None:
+        """Begin a look, which a hint has asked for, or a poll."""
+        self._was_asked, self._is_asked, self._is_looking = self._was_asked or self._is_asked, False, True
+
+    def learn(self, *, found: bool, now_s: float) -> float | None:
+        """Learn what the look found; return when to look again, if there was a hint meanwhile."""
         if found:
             self._pause_s = 0.0
-        elif self._is_asked:
+        elif self._was_asked:
             self._pause_s = min(self._most_s, max(GAP_S, 2 * self._pause_s))
         else:
             self._pause_s /= 2
-        self._is_asked = False
+        self._was_asked = self._is_looking = False
         self._opens_at_s = now_s + self._pause_s
+        return self._opens_at_s if self._is_asked else None

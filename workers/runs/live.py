@@ -9,6 +9,7 @@ from dataclasses import replace
 from jobs.ending import Asked, Ending, Jitter, crash_of, ending_of, too_long
 from jobs.states import RunOutcome
 from shardclock import CallOutcome, Canceled, JobPolicy, RunOrder
+from shardclock.reason import reason_of
 from sql.jobs.runs import BegunRun, EndedRun
 from workers.runs.lifetime import Lifetime
 from workers.runs.needs import Needs
@@ -95,20 +96,25 @@ class LiveRun:
             self.is_called = False
             ending = self._died("its process had ended", may_live=False)
         except Exception as error:  # noqa: BLE001 - whatever it is, the run must not stay marked for ever
-            ending = self._died(f"{type(error).__name__}: {error}"[:300], may_live=True)
+            ending = self._died(reason_of(error), may_live=True)
         finally:
             if self._looking is not None:
                 self._looking.cancel()
         took_s, seen = time.monotonic() - self._began_s, self.report.seen
         return EndedRun(self.run, ending, took_s, seen.log or None, progress=seen.progress, message=seen.message)
 
-    def broken_off(self, why: str) -> Ending:
-        """Decide what follows, as its worker leaves and kills its process."""
+    async def break_off(self, why: str) -> Ending:
+        """End its process, as its worker leaves, and decide what follows."""
         is_late = self._asked is Asked.BY_TIMEOUT
         ending = self._judged(Canceled(why)) if is_late else Ending(RunOutcome.INTERRUPTED, delay_s=0.0, reason=why)
-        # A kill may not reach another node, where the process lives on until it ends itself.
-        is_far = self.process is not None and not self.process.is_near
-        return replace(ending, rest_s=max(KILL_S, self.life.rest_s if is_far else 0.0))
+        if self.process is None:
+            return ending
+        # A kill may not reach it. It ends itself, sooner if it hears now that it is to.
+        self.life.ends_by_s = min(self.life.ends_by_s, time.monotonic() + KILL_S)
+        if self.is_called:
+            await self._look(self.process)
+        self.process.kill()
+        return replace(ending, rest_s=max(KILL_S, self.life.rest_s))
 
     def look(self) -> None:
         """Begin to look at what the run has said; this also lets its process live on."""

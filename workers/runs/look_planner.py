@@ -35,7 +35,7 @@ class LookPlanner:
         self._whole_after: dict[tuple[bool, bool], DuePlace | None] = dict.fromkeys(KINDS)
 
     def hint(self, now_s: float) -> float | None:
-        """Take a hint that a start is due; return when to ask for its look, or None if an earlier hint's is to come."""
+        """Take a hint that a start is due; return how long to wait with `ask`, or None if a look for it is to come."""
         return self._gate.ask(now_s)
 
     def ask(self) -> None:
@@ -60,6 +60,7 @@ class LookPlanner:
     def begin(self, now_s: float, *, free: tuple[int, int]) -> Look:
         """Begin a look, and return which due starts it reads; so many places of each kind are free."""
         plain, reserving = free
+        self._gate.begin()
         self._is_asked, self._given = False, (plain > 0, reserving > 0)
         return Look(PART) if now_s < self._whole_at_s[self._given] else Look(DUE_MAX, self._whole_after[self._given])
 
@@ -73,7 +74,7 @@ class LookPlanner:
             # What could begin may stand behind what can't: a whole look follows, and tells whether it was in vain.
             self._whole_at_s[self._given] = self._poll_at_s = now_s
             return
-        self._gate.learn(found=found, now_s=now_s)
+        again_at_s = self._gate.learn(found=found, now_s=now_s)
         if look.starts == DUE_MAX:
             self._whole_after[self._given] = _next_after(begun, found=found)
             for given in self._whole_at_s:
@@ -81,6 +82,8 @@ class LookPlanner:
                     self._whole_at_s[given] = now_s + WHOLE_S
             if has_left_free and found:
                 self._poll_at_s = now_s
+        if again_at_s is not None and not self._short[0]:
+            self._poll_at_s = min(self._poll_at_s, again_at_s)
 
     def _heed(self, begun: Begun, *, is_of_all: bool) -> None:
         """Take note of what waits for places, and for runs to end; a look behind some starts says nothing of these."""

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Protocol
 
+from shardclock.reason import reason_of
 from workers.runs.ahead import AHEAD_MAX, RunAhead
 from workers.runs.needs import Needs
 from workers.runs.process import RunProcess
@@ -141,4 +142,4 @@ class Places:
 
 def not_started(error: Exception) -> str:
     """Say why a process could not be started."""
-    return f"its process can't be started: {type(error).__name__}: {error}"[:300]
+    return f"its process can't be started: {reason_of(error)}"

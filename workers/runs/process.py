@@ -17,10 +17,6 @@ CALLS_MAX = 3  # at the same time in one process: the run, a look at it, and the
 class RunProcess(Protocol):
     """Where a run is made."""
 
-    @property
-    def is_near(self) -> bool:
-        """Say whether it is on this node, where a kill reaches it."""
-
     async def ready(self) -> None:
         """Wait until the user's code is imported; of one that has made runs, find out whether it is there.
 
@@ -83,11 +79,6 @@ class RayRunProcess(UserProcess):
         await super().ready()
         if self._watching is None:
             self._watching = asyncio.create_task(self._watch(), name="process of runs")
-
-    @property
-    def is_near(self) -> bool:
-        """Say whether it is on this node, where a kill reaches it."""
-        return self.is_reached
 
     async def run(self, order: RunOrder, *, lives_s: float) -> tuple[CallOutcome, Seen]:
         """Make a run; return how it ended, and what it said last.

@@ -66,7 +66,7 @@ class JobRunner:
         self._planner = LookPlanner(settings.poll_s, settings.places)
         self._runs, self._tends = session("runs"), session("tends")
         self._hand = Hand[BegunRun]()
-        self._writer = RunWriter(self._runs, holder, self._hand, self.soon)
+        self._writer = RunWriter(self._runs, holder, self._hand, self.soon, log=log)
         self._log = log
         self._jitter = around.jitter
         self._has_node = around.has_node
@@ -157,11 +157,11 @@ class JobRunner:
         for task in self._making.values():
             task.cancel()
         await asyncio.gather(*self._making.values(), return_exceptions=True)
-        for it in self._live.values():
+        live = list(self._live.values())
+        endings = await asyncio.gather(*(it.break_off("its worker left, and it was broken off") for it in live))
+        for it, ending in zip(live, endings, strict=True):
             if not it.is_lost:
-                self._writer.end(EndedRun(it.run, it.broken_off("its worker left, and it was broken off")))
-            if it.process is not None:
-                it.process.kill()
+                self._writer.end(EndedRun(it.run, ending))
         self._live.clear()
         self._places.end()
 
@@ -261,27 +261,29 @@ class JobRunner:
     async def _made(self, live: LiveRun, needs: Needs) -> None:
         ended = await live.make()
         self._forget(live.run.claim)
+        if live.is_lost or not live.is_called:
+            self._writer.uncall(live.run)
+        if not live.is_lost:
+            self._writer.end(ended)  # before anything that may fail: else its job would wait for this end for ever
+            self._tell_failed(live.run, ended.ending)
         if live.process is None:
             self._places.give_up(live, in_vain=live.has_waited_in_vain)
         else:
             is_well = live.is_well and not live.is_lost
             took_s = ended.duration_s if is_well and live.is_called else None
             self._places.give_back(needs, live.process, is_well=is_well, took_s=took_s)
-        if live.is_lost or not live.is_called:
-            self._writer.uncall(live.run)
-        if live.is_lost:
-            return
-        if ended.ending.outcome in (RunOutcome.FAILED, RunOutcome.TIMED_OUT, RunOutcome.CRASHED):
+
+    def _tell_failed(self, run: BegunRun, ending: Ending) -> None:
+        if ending.outcome in (RunOutcome.FAILED, RunOutcome.TIMED_OUT, RunOutcome.CRASHED):
             self._log.warning(
                 "run failed",
-                job=live.run.job,
-                run=live.run.run_id,
-                attempt=live.run.attempt,
-                outcome=ended.ending.outcome.value,
-                reason=ended.ending.reason,
-                traceback=ended.ending.traceback,
+                job=run.job,
+                run=run.run_id,
+                attempt=run.attempt,
+                outcome=ending.outcome.value,
+                reason=ending.reason,
+                traceback=ending.traceback,
             )
-        self._writer.end(ended)
 
     def _call(self, live: LiveRun) -> None:
         self._without_node.discard(live.run.claim)

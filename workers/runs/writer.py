@@ -3,12 +3,16 @@
 import asyncio
 import time
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
+from structlog.typing import FilteringBoundLogger
+
 from jobs.states import JobState, RunOutcome
+from keepers.loops import one_line
 from sql.deliveries.claim import Claim
 from sql.jobs.runs import BegunRun, EndedRun, How, advance_runs, end_runs, record_late_runs
-from sql.session import Session
+from sql.session import Session, StatementRefused
 from workers.hand import Hand
 
 T = TypeVar("T")
@@ -25,8 +29,17 @@ class RunWriter:
     A run is in hand until then. Who is to write sets `soon`.
     """
 
-    def __init__(self, session: Session, holder: int, hand: Hand[BegunRun], soon: asyncio.Event) -> None:
+    def __init__(
+        self,
+        session: Session,
+        holder: int,
+        hand: Hand[BegunRun],
+        soon: asyncio.Event,
+        *,
+        log: FilteringBoundLogger,
+    ) -> None:
         self._session = session
+        self._log = log
         self._holder = holder
         self._hand = hand
         self._soon = soon
@@ -95,24 +108,48 @@ class RunWriter:
         errors:  StoreUnavailable  the outcome is unknown: call again
         """
         written, left = False, len(self._ends)  # those that come meanwhile may wait for others
-        while left:
+        locked: set[Claim] = set()
+        while one_of_each_job := _first_of_each(
+            (it for it in self._ends[:left] if it.run.claim not in locked), key=lambda it: it.run.job
+        ):
             await self.write_advances()  # a run may have been told to end, and have ended, since
             now_s = time.monotonic()
-            one_of_each_job = _first_of_each(self._ends[:left], key=lambda it: it.run.job)
             batch = [self._told(it, now_s) for it in one_of_each_job[:ENDS_MAX]]
             self._ended_at_s = now_s
-            how = await end_runs(self._session, self._holder, batch)
+            how = await self._end(batch)
             # A crashed run that another worker has ended is no late run: it is not recorded.
             crashed = RunOutcome.CRASHED
             late = [it for it in batch if how[it.run.claim] is How.LOST and it.ending.outcome is not crashed]
             if late:
                 await record_late_runs(self._session, late)
-            taken = [it.run for it in batch if how[it.run.claim] is not How.LOCKED]
-            if not taken:
-                break
+            locked.update(claim for claim, end in how.items() if end is How.LOCKED)
+            taken = [it.run for it in batch if it.run.claim not in locked]
             self._forget(taken)
-            written, left = True, left - len(taken)
+            written, left = written or bool(taken), left - len(taken)
         return written
+
+    async def _end(self, batch: Sequence[EndedRun]) -> dict[Claim, How]:
+        """End a batch; where Postgres refuses what one says, that one alone is ended without it."""
+        try:
+            return await end_runs(self._session, self._holder, batch)
+        except StatementRefused as error:
+            if not error.are_values_at_fault:
+                raise
+            if len(batch) == 1:
+                return await self._end_refused(batch[0], one_line(error))
+        middle = len(batch) // 2
+        return await self._end(batch[:middle]) | await self._end(batch[middle:])
+
+    async def _end_refused(self, refused: EndedRun, error: str) -> dict[Claim, How]:
+        self._log.error("end of a run refused", job=refused.run.job, run=refused.run.run_id, error=error)
+        reason = f"what it returned or said can't be stored: {error}"
+        said_less = EndedRun(
+            refused.run,
+            replace(refused.ending, reason=reason, traceback=None, result=None),
+            refused.duration_s,
+            called_s=refused.called_s,
+        )
+        return await end_runs(self._session, self._holder, [said_less])
 
     def _end_soon(self) -> None:
         self.is_gathering = False

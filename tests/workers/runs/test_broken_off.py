@@ -7,12 +7,14 @@ import asyncio
 import pytest
 
 from jobs.states import RunOutcome
+from shardclock import CallOutcome, RunOrder
 from sql.cluster.holders import end_holders
 from tests.support.factories import HolderClient, query, value
 from tests.support.job_runs import JobWorker, declare, fire, job_of, outcomes, runs_of
 from tests.support.jobs import job_spec
-from tests.support.runs import RunProcesses, running_jobs
+from tests.support.runs import FakeRunProcess, RunProcesses, running_jobs
 from tests.support.waiting import eventually
+from workers.user_process import ProcessDied
 
 RESTS_S = "select extract(epoch from not_before - last_finish)::float from shardclock.jobs"
 
@@ -21,18 +23,22 @@ async def is_in(dsn: str, state: str) -> bool:
     return (await job_of(dsn)).state == state
 
 
-@pytest.mark.parametrize(("is_near", "least_s", "most_s"), [(True, 0.5, 1.0), (False, 5.0, 20.0)])
+@pytest.mark.parametrize(("answers_looks", "least_s", "most_s"), [(True, 0.5, 1.0), (False, 5.0, 20.0)])
 async def test_no_run_begins_while_a_process_may_live_that_no_kill_may_reach(
-    dsn: str, shard: HolderClient, is_near: bool, least_s: float, most_s: float
+    dsn: str, shard: HolderClient, answers_looks: bool, least_s: float, most_s: float
 ) -> None:
     spec = job_spec(every_s=60.0)
     await declare(dsn, spec)
     await fire(shard)
 
-    async with running_jobs(dsn, RunProcesses(gate=asyncio.Event(), heeds=False, is_near=is_near), [spec]):
+    processes = RunProcesses(gate=asyncio.Event(), heeds=False, answers_looks=answers_looks)
+
+    async with running_jobs(dsn, processes, [spec]):
         await eventually(lambda: is_in(dsn, "RUNNING"))
 
     assert await outcomes(dsn) == {"INTERRUPTED": 1}
+    ((_, process),) = processes.started
+    assert process.lives_s[-1] <= 1.0  # it is told to end itself soon, should the kill not reach it
     assert least_s <= await value(dsn, RESTS_S) <= most_s
 
 
@@ -68,6 +74,24 @@ async def test_a_run_that_crashed_is_a_crash_though_its_policy_can_not_be_read_a
 
     assert await outcomes(dsn) == {"CRASHED": 1}
     assert await value(dsn, RESTS_S) >= 5.0
+
+
+async def test_the_end_of_a_run_is_kept_though_its_process_can_not_be_ended(dsn: str, shard: HolderClient) -> None:
+    class Immortal(FakeRunProcess):
+        def kill(self) -> None:
+            raise RuntimeError("Ray is away")
+
+    def dies(_: RunOrder) -> CallOutcome:
+        raise ProcessDied("the run's process ended: exit code 9")
+
+    spec = job_spec(every_s=60.0)
+    await declare(dsn, spec)
+    await fire(shard)
+
+    async with running_jobs(dsn, lambda _: Immortal(dies), [spec]):
+        await eventually(lambda: _has_crashed(dsn))
+
+    assert await outcomes(dsn) == {"CRASHED": 1}
 
 
 async def _has_crashed(dsn: str) -> bool:

@@ -18,6 +18,7 @@ def looks_of_a_second(gate: HintGate, *, found: bool) -> list[float]:
             due_s = now_s + wait_s
         if due_s is not None and now_s >= due_s:
             looks.append(now_s)
+            gate.begin()
             gate.learn(found=found, now_s=now_s)
             due_s = None
     return looks
@@ -38,10 +39,22 @@ def test_hints_whose_looks_find_nothing_lead_to_as_few_as_polls_would() -> None:
 def test_many_hints_ask_for_one_look_and_one_that_finds_something_opens_the_gate() -> None:
     gate = HintGate(POLL_S)
     assert [gate.ask(0.0), gate.ask(0.0)] == [0.0, None]
+    gate.begin()
     gate.learn(found=False, now_s=0.0)
     assert gate.ask(0.0) == GAP_S
+    gate.begin()
     gate.learn(found=True, now_s=0.001)
     assert gate.ask(0.001) == 0.0
+
+
+def test_a_hint_while_a_look_is_under_way_is_for_the_next_one() -> None:
+    gate = HintGate(POLL_S)
+    gate.begin()
+    assert gate.ask(0.01) is None
+    assert gate.learn(found=True, now_s=0.02) == 0.02
+    assert gate.ask(0.02) is None  # that look is still to come
+    gate.begin()
+    assert gate.learn(found=False, now_s=0.03) is None
 
 
 def test_polls_that_find_nothing_open_the_gate_again() -> None:
@@ -49,6 +62,7 @@ def test_polls_that_find_nothing_open_the_gate_again() -> None:
     looks_of_a_second(gate, found=False)
 
     for number in range(10):
+        gate.begin()
         gate.learn(found=False, now_s=2.0 + number)
 
     assert gate.ask(11.001) == 0.0

@@ -85,6 +85,18 @@ def test_what_was_asked_for_is_looked_for_at_once_and_once() -> None:
     assert it.wait_s(0.5, free=ALL_FREE) == 0.0
 
 
+def test_a_hint_that_comes_while_a_look_is_under_way_leads_to_another() -> None:
+    it = planner(begun(1))
+    under_way = look(it, 0.01)
+    assert it.hint(0.012) is None
+
+    it.learn(0.015, begun(1), look=under_way, free=4)
+
+    assert it.wait_s(0.015, free=ALL_FREE) == 0.0
+    it.learn(0.03125, begun(1), look=look(it, 0.016), free=4)
+    assert it.wait_s(0.03125, free=ALL_FREE) == POLL_S
+
+
 def test_while_places_are_short_a_hint_tells_nothing_and_free_places_are_filled_together() -> None:
     it = planner(begun(4, short=True), free=0)
     it.ask()

@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
+import asyncpg
 import pytest
+import structlog
 
 import workers.runs.writer
 from jobs.ending import Ending
 from jobs.states import RunOutcome
 from sql.jobs.runs import BegunRun, EndedRun
+from sql.session import StatementRefused
 from tests.support.factories import HolderClient, query
-from tests.support.job_runs import JobWorker, declare, fire, job_of, runs_of, said_of
+from tests.support.job_runs import JobWorker, declare, fire, job_of, outcomes, runs_of, said_of
 from tests.support.jobs import job_spec
 from workers.hand import Hand
 from workers.runs.writer import RunWriter
@@ -25,11 +28,24 @@ async def worker(dsn: str) -> AsyncIterator[JobWorker]:
         yield worker
 
 
+def writer_of(worker: JobWorker) -> RunWriter:
+    """Make who writes about a worker's runs."""
+    return RunWriter(worker.session, worker.holder, Hand(), asyncio.Event(), log=structlog.get_logger())
+
+
 async def begun(dsn: str, shard: HolderClient, worker: JobWorker) -> tuple[BegunRun, RunWriter]:
     """Begin a run, and make who writes about it."""
     await declare(dsn, job_spec(every_s=60.0))
     await fire(shard)
-    return await worker.one(), RunWriter(worker.session, worker.holder, Hand(), asyncio.Event())
+    return await worker.one(), writer_of(worker)
+
+
+async def begun_each(dsn: str, shard: HolderClient, worker: JobWorker, *names: str) -> list[BegunRun]:
+    """Begin a run of each of some jobs, and return them in this order."""
+    await declare(dsn, *(job_spec(name, every_s=60.0) for name in names))
+    await fire(shard)
+    runs = {run.job: run for run in (await worker.begin()).runs}
+    return [runs[name] for name in names]
 
 
 async def test_a_run_that_goes_on_is_shown_as_running(
@@ -117,3 +133,58 @@ async def test_a_run_that_a_client_cancelled_at_once_is_told_by_its_end_to_have_
 
     (kept,) = await runs_of(dsn)
     assert kept.running_at is not None
+
+
+async def test_an_end_that_postgres_refuses_is_ended_without_what_it_says_and_keeps_no_other_waiting(
+    dsn: str, shard: HolderClient, worker: JobWorker
+) -> None:
+    first, refused, last = await begun_each(dsn, shard, worker, "first", "refused", "last")
+    writer = writer_of(worker)
+
+    writer.end(EndedRun(first, Ending(RunOutcome.SUCCEEDED)))
+    writer.end(EndedRun(refused, Ending(RunOutcome.FAILED, fails=True, reason="no module named a\0b"), log="\0"))
+    writer.end(EndedRun(last, Ending(RunOutcome.SUCCEEDED)))
+    assert await writer.write_ends()
+
+    assert len(writer) == 0
+    assert await outcomes(dsn, "first") == await outcomes(dsn, "last") == {"SUCCEEDED": 1}
+    (run,) = await runs_of(dsn, "refused")
+    assert run.outcome == "FAILED"
+    assert "can't be stored" in (run.reason or "")
+
+
+async def test_ends_that_postgres_refuses_for_what_they_do_not_say_are_kept(
+    dsn: str, shard: HolderClient, worker: JobWorker
+) -> None:
+    run, writer = await begun(dsn, shard, worker)
+    await query(dsn, "alter table shardclock.job_runs rename to job_runs_away")
+
+    writer.end(EndedRun(run, Ending(RunOutcome.SUCCEEDED)))
+    with pytest.raises(StatementRefused):
+        await writer.write_ends()
+    await query(dsn, "alter table shardclock.job_runs_away rename to job_runs")
+    assert await writer.write_ends()
+
+    assert await outcomes(dsn) == {"SUCCEEDED": 1}
+
+
+async def test_ends_of_locked_jobs_keep_no_others_waiting_however_many_they_are(
+    dsn: str, shard: HolderClient, worker: JobWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers.runs.writer, "ENDS_MAX", 1)
+    locked, other = await begun_each(dsn, shard, worker, "locked", "other")
+    writer = writer_of(worker)
+    writer.end(EndedRun(locked, Ending(RunOutcome.SUCCEEDED)))
+    writer.end(EndedRun(other, Ending(RunOutcome.SUCCEEDED)))
+
+    client = await asyncpg.connect(dsn)
+    try:
+        async with client.transaction():
+            await client.execute("select from shardclock.jobs where name = 'locked' for update")
+            assert await writer.write_ends()
+            assert await outcomes(dsn, "other") == {"SUCCEEDED": 1}
+            assert len(writer) == 1
+    finally:
+        await client.close()
+    assert await writer.write_ends()
+    assert await outcomes(dsn, "locked") == {"SUCCEEDED": 1}
