@@ -91,6 +91,7 @@ class SignalRunner:
         except StoreUnavailable:
             # What is too large for one answer in time is taken in smaller parts.
             self._batch = max(1, self._batch // 2)
+            self._left_out.clear()  # to read past all of theirs may be what takes too long
             raise
         self._batch = min(self._batch_max, 2 * self._batch)
         return done
@@ -114,9 +115,9 @@ class SignalRunner:
         # In a thread, so that heartbeats go on however long a model's expressions take.
         batch = await asyncio.to_thread(self._advance_all, going)
         self._leave_out_cut(batch)
-        done = await self._spend([signal.timer_key for signals in ended for signal in signals])
-        done |= bool(await self._write(batch, batch.writes))
+        done = bool(await self._write(batch, batch.writes))
         done |= await self._put_off(batch.failed)
+        done |= await self._spend([signal.timer_key for signals in ended for signal in signals])
         return done
 
     def _leave_out_cut(self, batch: Batch) -> None:
@@ -160,11 +161,11 @@ class SignalRunner:
         return advance_by(signals, self._definitions.get(key, first.tenant_id), key)
 
     async def _spend(self, timer_keys: list[int]) -> bool:
-        """Take away signals to instances that have ended."""
+        """Take away signals to instances that have ended, but not what is locked; say whether there may be more."""
         if timer_keys:
             await apply_steps(self._session, self._holder, Writes(spent=timer_keys))
             self._stats.spent += len(timer_keys)
-        return bool(timer_keys)
+        return len(timer_keys) >= self._batch
 
     async def _write(self, batch: Batch, writes: Writes) -> int:
         """Write a batch; halve one that can't be written, until what is at fault stands alone. Return how many were."""

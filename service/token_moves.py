@@ -1,11 +1,14 @@
 """Where tokens of an instance may be moved: what can't happen is refused before it is sent."""
 
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from itertools import islice
 
 from bpmn.model import Definition, read_model
 from bpmn.step import Instance, StateTooNew, read_state
+from bpmn.step.moves import scopes_for
 from bpmn.step.state import ROOT
+from bpmn.step.stepping import Stepping
 from sql.processes.definitions import StoredDefinition, read_definition
 from sql.processes.instances import find_instance, move_tokens
 from sql.session import Session
@@ -57,8 +60,9 @@ async def move(
         for token in terminated:
             _check_token(token, instance)
         if definition is not None:
+            step = Stepping(definition, instance, datetime.now(UTC))
             for node_id in begun:
-                _check_node(node_id, definition, instance)
+                _check_node(node_id, step, terminated)
     return await move_tokens(session, instance_key, terminated=terminated, begun=begun, tenant_id=tenant_id)
 
 
@@ -70,16 +74,21 @@ def _check_token(token: int, instance: Instance) -> None:
         raise Refusal(f"token {token} is not in the instance now: {_listed(there, 'its tokens are')}")
 
 
-def _check_node(node_id: str, definition: Definition, instance: Instance) -> None:
+def _check_node(node_id: str, step: Stepping, terminated: Sequence[int]) -> None:
+    definition = step.definition
     node = definition.nodes.get(node_id)
     if node is None or node_id == definition.process_id:
         nodes = (shortened(it) for it in definition.nodes if it != definition.process_id)
         raise Refusal(f"node {shortened(node_id)} is not in the instance's process: {_listed(nodes, 'its nodes are')}")
-    if all(token.node_id != node.scope_id for token in instance.tokens.values()):
-        raise Refusal(
-            f"node {shortened(node_id)} is inside {shortened(node.scope_id)}, where no token is now;"
-            f" begin {shortened(node.scope_id)} instead"
-        )
+    scopes = scopes_for(step, node_id)
+    where = f"node {shortened(node_id)} is inside {shortened(node.scope_id)}"
+    if not scopes:
+        raise Refusal(f"{where}, where no token is now; begin {shortened(node.scope_id)} instead")
+    if len(scopes) > 1:
+        tokens = ", ".join(str(it.key) for it in scopes[:LISTED_MAX])
+        raise Refusal(f"{where}, which goes on more than once (tokens {tokens}): a node can't be begun in one of them")
+    if step.is_inside(scopes[0], [step.alive(key) for key in terminated]):
+        raise Refusal(f"{where}, whose token {scopes[0].key} ends with what is terminated; do one of both")
 
 
 def _listed(names: Iterable[str], opening: str) -> str:

@@ -77,6 +77,7 @@ class EndpointQueue:
         self.load = Load()
         self.each_bytes = 0  # of one payload, in the mean of the last claim
         self._waiting: deque[ClaimedDelivery] = deque()
+        self._unsent: dict[Claim, ClaimedDelivery] = {}  # of those that are on the way, which wait for their turn
         self._sending = Calls(context.broken)
         self._route: Route | None = None
         self._breaker = self._breaker_of(policy_of({}))
@@ -160,10 +161,12 @@ class EndpointQueue:
         return [Settlement(delivery, None, delay_s=delay_s) for delivery in self._take_waiting()]
 
     async def close(self) -> None:
-        """Break off what is being sent."""
+        """Break off what is being sent, and give up what still waits for its turn: attempts that did not take place."""
         if self._alarm is not None:
             self._alarm.cancel()
         await self._sending.break_off()
+        self._settle([Settlement(it, None) for it in self._unsent.values()])
+        self._unsent.clear()
 
     def _begin(self) -> None:
         """Send what may be sent now; what may not is sent later, or given back if the endpoint has a pause."""
@@ -189,24 +192,28 @@ class EndpointQueue:
             self.load.remove([delivery])
             self._settle([ended])
             return
+        self._unsent[delivery.claim] = delivery
         term = self._breaker.begin(time.monotonic())
         self._sending.begin(self._send(delivery, route, endpoint, self._breaker, term))
 
     async def _send(
         self, delivery: ClaimedDelivery, route: Route, endpoint: Endpoint, breaker: Breaker, term: int
     ) -> None:
-        answer: Answer | None = None
+        answer: Answer
+        heard: Answer | None = None  # from the endpoint
         try:
-            answer = await self._transmit(endpoint, partial(self._write, delivery), tenant_id=self.key.tenant_id)
+            heard = answer = await self._transmit(
+                endpoint, partial(self._write, delivery), tenant_id=self.key.tenant_id
+            )
         except NotNow:
-            self._settle([Settlement(delivery, None)])
             return
         except Exception as error:  # noqa: BLE001 - a fault of ours costs it an attempt: it must not stay in hand
             structlog.get_logger().exception("sending broken off", endpoint=self.key.name, tenant=self.key.tenant_id)
             answer = Retry(f"the worker failed: {one_line(error)}", 0.0, fault=Fault.DELIVERY)
         finally:
             self.load.remove([delivery])
-            breaker.end(term, answer, time.monotonic())
+            breaker.end(term, heard, time.monotonic())
+        self._unsent.pop(delivery.claim, None)
         if isinstance(answer, Gone) and self._route is route:
             assert route.stored is not None, "something was sent"
             self.gone = GoneAt(route.stored.url, answer.reason)
@@ -216,7 +223,16 @@ class EndpointQueue:
         self._begin()
 
     def _write(self, delivery: ClaimedDelivery) -> Message:
-        """Write what is sent now, and count it: a body that waited for its turn would be in memory for nothing."""
+        """Write what is sent now, and count it: a body that waited for its turn would be in memory for nothing.
+
+        errors:  NotNow  nothing may be sent, or it is another worker's now
+        """
+        del self._unsent[delivery.claim]
+        if self._stopped:
+            self._settle([Settlement(delivery, None)])
+            raise NotNow
+        if not self._context.held([delivery]):  # it has given it back, or has let it go
+            raise NotNow
         self._context.stats.count_called(delivery.target, [delivery], now=self._now())
         return message_of(delivery)
 

@@ -1,7 +1,7 @@
 """All endpoints to which a worker has something to send."""
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from sql.deliveries.claim import Claim, ClaimedDelivery, Lane
@@ -9,12 +9,11 @@ from sql.deliveries.settle import Settlement
 from sql.endpoints.endpoints import WEBHOOK, EndpointName, disable_gone_endpoint, find_endpoints
 from sql.session import Session, StatementRefused, StoreUnavailable
 from webhooks.addresses import Networks
-from webhooks.answers import Answer
-from webhooks.endpoint import Endpoint, EndpointRules
-from webhooks.sender import Message, Sender, SenderSettings
+from webhooks.endpoint import EndpointRules
+from webhooks.sender import Sender, SenderSettings
 from workers.budget import Budget
 from workers.context import WorkerContext
-from workers.endpoint_queue import EndpointQueue, NotNow, Send
+from workers.endpoint_queue import EndpointQueue, Send
 
 NEW_BATCH = 100  # deliveries to new endpoints that one claim takes
 
@@ -126,23 +125,9 @@ class Endpoints:
         if self._sender is not None:
             await self._sender.close()
 
-    async def _send_if_may(self, endpoint: Endpoint, write: Callable[[], Message], *, tenant_id: str) -> Answer:
-        """Make an attempt, unless nothing may be sent when its turn has come.
-
-        errors:  NotNow  nothing was sent
-        """
-
-        def write_if_may() -> Message:
-            if not self._context.may_call():
-                raise NotNow
-            return write()
-
-        assert self._send is not None, "there is a sender before there is a queue"
-        return await self._send(endpoint, write_if_may, tenant_id=tenant_id)
-
     def _queue(self, lane: Lane) -> EndpointQueue:
         if self._send is None:
             self._sender = Sender(SenderSettings(), networks=self._rules.networks)
             self._send = self._sender.send_in_turn
         key = EndpointName(lane.tenant_id, lane.target.removeprefix(WEBHOOK))
-        return EndpointQueue(key, self._rules, self._context, send=self._send_if_may, ask=self.asked.set)
+        return EndpointQueue(key, self._rules, self._context, send=self._send, ask=self.asked.set)

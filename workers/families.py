@@ -13,7 +13,11 @@ FAMILIES = (
         "deliveries_settled", "counter", "Attempts to call a target, by how they ended.", (KIND, TARGET_NAME, OUTCOME)
     ),
     Family("deliveries_claimed", "counter", "Deliveries that workers took in hand."),
-    Family("deliveries_lost", "counter", "Deliveries that another worker took while this one had them in hand."),
+    Family(
+        "deliveries_lost",
+        "counter",
+        "Deliveries whose outcome changed nothing: another worker's, or settled before.",
+    ),
     Family(
         "deliveries_in_hand", "gauge", "Deliveries that workers have in hand: waiting, or being called.", summed=True
     ),

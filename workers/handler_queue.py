@@ -23,6 +23,7 @@ from workers.process import HandlerProcess
 from workers.seat import Called, Seat
 
 TELL_S = 1.0  # between two log lines about attempts that failed: a handler may fail thousands of times a second
+BURST_S = 0.02  # of calls that a rate gives at once: a timer of the loop is some milliseconds late
 QUEUED_CHUNKS = 2  # that wait in memory beside those in progress
 IN_HAND_MAX = 5_000  # of one handler, in one worker
 PAYLOADS_BYTES_MAX = 32 * 2**20  # of these, if they are like those of the last claim
@@ -48,7 +49,7 @@ class HandlerQueue:
         self._given_back: list[ClaimedDelivery] = []  # for want of a process
         self._calls = Calls(context.broken)
         self._changed = asyncio.Event()
-        self._bucket = Bucket(spec.policy.rate_per_s)
+        self._bucket = Bucket(spec.policy.rate_per_s, burst=max(1, int((spec.policy.rate_per_s or 0.0) * BURST_S)))
         self._payload_bytes = 0.0  # of one delivery, in the mean of the last claim
         self._tell_at_s = 0.0
         self._wakes_at_s = math.inf

@@ -16,7 +16,11 @@ class WorkerSettings(KeeperSettings):
     )
 
     delivery_poll_s: float = Field(0.1, gt=0, description="between two looks for due deliveries, if no hint comes")
-    delivery_lease_s: float = Field(10.0, gt=0, description="how long a silent worker keeps what it has in hand")
+    delivery_lease_s: float = Field(
+        10.0,
+        gt=0,
+        description="how long a silent worker keeps what it has in hand, lowered to half at most while any run",
+    )
     run_places: int = Field(
         4,
         gt=0,

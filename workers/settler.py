@@ -111,11 +111,15 @@ class Settler:
     async def _settle(self, batch: Sequence[Settlement]) -> Unsettled:
         """Settle a batch, and return what it did not settle.
 
-        What Postgres refuses is settled without what it says, or left until its lease runs out.
+        What Postgres refuses for its values is settled without what it says, or left until its lease runs out.
+
+        errors:  StatementRefused  for no fault of the values, as for a right that is missing: all is to be sent again
         """
         try:
             return await self._send(batch)
         except StatementRefused as error:
+            if not error.are_values_at_fault:
+                raise
             if len(batch) == 1:
                 return await self._settle_refused(batch[0], one_line(error))
         middle = len(batch) // 2
@@ -141,6 +145,8 @@ class Settler:
         try:
             return await self._send([said_less])
         except StatementRefused as again:
+            if not again.are_values_at_fault:
+                raise
             self._log.error("not settled", timer_key=refused.delivery.timer_key, error=one_line(again))
             self._refused()
             return Unsettled(lost=frozenset([refused.delivery.claim]))

@@ -3,7 +3,8 @@
 `state` is what is known of an instance, `signals` what can happen to it, `effects` what follows for the world.
 `advance` takes one signal; `stepping` holds one step, and makes and ends tokens; `leaving` takes a token out of its
 node; `behaviours` says what a node does when a token comes to it, `events` what an event does to the tokens around it,
-`joins` and `loops` when tokens go on together, `variables` which values an expression sees.
+`joins` and `loops` when tokens go on together, `moves` where a token can be put by hand, `variables` which values an
+expression sees.
 
 Nothing here reads a clock, a database or a random number, so the same signal on the same state gives the same effects.
 """

@@ -9,9 +9,10 @@ from bpmn.model.definition import SCOPES, Call, Definition, Error, Escalation, K
 from bpmn.step.behaviours import begin_node, enter, number_execution, throw_error, throw_escalation
 from bpmn.step.effects import Effect, Ended, Outcome
 from bpmn.step.events import happen
-from bpmn.step.joins import join, let_go
+from bpmn.step.joins import join
 from bpmn.step.leaving import finish, leave
 from bpmn.step.loops import go_on_with_loop
+from bpmn.step.moves import move
 from bpmn.step.signals import (
     CancelAsked,
     Completed,
@@ -97,7 +98,7 @@ def _take(step: Stepping, signal: Signal) -> bool:
         case CancelAsked():
             return _cancel(step)
         case Moved():
-            return _move(step, signal)
+            return move(step, signal)
         case Continued():
             return step.instance.rest is not None
         case _:
@@ -146,37 +147,6 @@ def _cancel(step: Stepping) -> bool:
     step.terminate(root)
     step.emit(Ended(Outcome.CANCELED, root.variables))
     return True
-
-
-def _move(step: Stepping, moved: Moved) -> bool:
-    """Terminate tokens and begin others, all or nothing. The process itself ends by a cancellation alone."""
-    if ROOT in moved.terminated:
-        return False
-    ending = [step.alive(key) for key in moved.terminated]
-    scopes = [_scope_for(step, node_id) for node_id in moved.begun]
-    if None in ending or None in scopes or any(step.is_inside(scope, ending) for scope in scopes if scope):
-        return False
-    for node_id, scope in zip(moved.begun, scopes, strict=True):
-        assert scope
-        let_go(scope, step.definition.nodes[node_id])
-        step.plan(node_id, scope.key)
-    for token in ending:
-        if token and step.alive(token.key):
-            step.terminate(token)
-    return True
-
-
-def _scope_for(step: Stepping, node_id: str) -> Token | None:
-    """Find the one token inside which a node can begin."""
-    node = step.definition.nodes.get(node_id)
-    if node is None:
-        return None
-    found = [
-        token
-        for token in step.instance.tokens.values()
-        if token.node_id == node.scope_id and token.phase == Phase.WAITS and not step.is_body(token)
-    ]
-    return found[0] if len(found) == 1 else None
 
 
 def _retry(step: Stepping, token: Token) -> bool:

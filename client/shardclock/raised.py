@@ -46,7 +46,7 @@ class BpmnError(Discard):
         kept, why = (None, None) if variables is None else as_variables(variables)
         if why is not None:
             raise ValueError(f"the variables of BpmnError {shown(code)} can't be recorded: what was given {why}")
-        self.code = code
+        self.code = str.__str__(code)  # of an enum, too: a worker has no class of the user's
         self.variables: dict[str, Any] | None = kept
 
 

@@ -105,7 +105,8 @@ share as materialized (
 ),
 due as materialized (
     select d.timer_key, o.target, o.tenant_id, least(o.places, share.deliveries) as share
-    from (select * from open_lane o where o.places > 0 order by o.soonest) o
+    -- Handlers first: their lanes are few. Hundreds of endpoints whose oldest delivery is in hand would come before them.
+    from (select * from open_lane o where o.places > 0 order by o.target like 'webhook:%', o.soonest) o
     cross join share
     cross join me
     cross join lateral (

@@ -101,7 +101,15 @@ taken as (
 spent as (
     delete from shardclock.deliveries d
     -- Asked in a way that no index knows, here and below: docs/decisions/0005-queue-plans.md.
-    where d.timer_key = any (:spent::bigint[]) and (d.target = 'process:instance') is true
+    where d.timer_key = any (
+            array(
+                select l.timer_key
+                from shardclock.deliveries l
+                where l.timer_key = any (:spent::bigint[])
+                for update skip locked
+            )
+        )
+        and (d.target = 'process:instance') is true
     returning d.*
 ),
 returned as (

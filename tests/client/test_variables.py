@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
+from enum import StrEnum
 from typing import Any
 
 import pytest
@@ -116,6 +117,19 @@ def throwing(declare: Declare, variables: Any) -> Outcome:
         raise BpmnError("E1", "no money", variables)
 
     return call(declare(handler), timer_type=TASK)
+
+
+def test_the_code_of_an_error_of_bpmn_is_a_plain_text_also_if_it_is_of_an_enum(declare: Declare) -> None:
+    class Code(StrEnum):
+        NO_STOCK = "no stock"
+
+    async def handler(_: Timer) -> None:
+        raise BpmnError(Code.NO_STOCK)
+
+    outcome = call(declare(handler), timer_type=TASK)
+
+    assert isinstance(outcome, Discarded)
+    assert (outcome.code, type(outcome.code)) == ("no stock", str)
 
 
 def test_what_an_error_of_bpmn_gives_is_kept_as_its_json_gives_it_back(declare: Declare) -> None:

@@ -14,7 +14,7 @@ from engine.runner import SignalRunner
 from engine.stats import EngineStats
 from service import processes
 from sql.deliveries.dead_letters import redrive_dead_letters
-from sql.processes.instances import cancel_instance, steps_of
+from sql.processes.instances import cancel_instance, set_variables, steps_of
 from sql.session import Session
 from tests.support.bpmn import model
 from tests.support.factories import BOUND_S, add_holder, query
@@ -69,6 +69,24 @@ async def test_an_instance_that_is_cancelled_while_its_start_is_due_later_never_
         while await engine.turn():
             pass
         assert (await processes.find(session, key)).found.state == "CANCELED"
+
+
+async def test_variables_for_an_instance_whose_start_is_due_later_wait_for_it(dsn: str) -> None:
+    await add_holder(dsn, 1, 0, 1)
+    async with Session(dsn, application="test") as session, Session(dsn, application="engine") as steps:
+        await processes.deploy(session, USER, resource="p.bpmn")
+        engine = SignalRunner(steps, 1, EngineStats(), batch=500, log=structlog.get_logger())
+        key = await processes.start(session, "p")
+        await query(dsn, "update shardclock.deliveries set next_attempt_at = now() + interval '1 minute'")
+        assert await set_variables(session, key, {"a": 1})
+        while await engine.turn():
+            pass
+        assert await query(dsn, "select 1 from shardclock.deliveries where failed_attempts > 0") == []
+
+        await query(dsn, "update shardclock.deliveries set next_attempt_at = created_at where timer_key = $1", key)
+        while await engine.turn():
+            pass
+        assert processes.variables_of(await processes.find(session, key)) == {"a": 1}
 
 
 @asynccontextmanager

@@ -51,6 +51,23 @@ async def test_a_message_is_not_lost_to_a_token_that_has_gone_on() -> None:
         assert await it.state(second) == "COMPLETED"
 
 
+async def test_a_locked_signal_to_an_instance_that_has_ended_keeps_no_other_waiting() -> None:
+    async with running() as it:
+        await it.deploy(START + '<userTask id="u"/>' + END, connected="s>u u>e")
+        key = await it.start()
+        await it.query("select shardclock.send_signal($1, 'default', $2, 1)", key, '{"kind": "failed"}')
+        await it.settle()
+        assert await instances.cancel_instance(it.session, key) == "SENT"
+        await it.settle()
+        async with holding(it, "select from shardclock.deliveries where failed_attempts > 0 for update"):
+            other = await it.start()
+            await move(it.session, NOW + timedelta(seconds=1))
+            await it.engine.step()
+            assert await it.state(other) == "RUNNING"
+        await look_again(it)
+        assert await it.query("select 1 from shardclock.deliveries") == []
+
+
 async def test_a_task_that_was_locked_as_its_token_went_is_not_open_for_ever() -> None:
     gives_up = boundary("b", "u", timer("timeDuration", "PT1H")) + '<userTask id="w"/>'
     async with running() as it:

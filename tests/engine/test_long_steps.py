@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Collection
+from typing import Any
 
+import pytest
+import structlog
+
+import engine.runner
 from engine import advancing
+from engine.runner import SignalRunner
+from engine.stats import EngineStats
 from service.processes import variables_of
 from sql.processes import instances, tasks
+from sql.session import Session, StoreUnavailable
 from tests.support.bpmn import SHARED, flows
 from tests.support.bpmn_cluster import running
 
@@ -170,3 +178,30 @@ async def test_an_instance_with_many_signals_lets_others_of_its_engine_go_on() -
             assert turns < 10, "each turn is a share of the busy one: 50 ms or 500 nodes"
             await runner.turn()
             turns += 1
+
+
+async def test_instances_that_were_left_out_are_so_no_more_if_to_read_past_them_takes_too_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    left_out: list[set[int]] = []
+
+    async def read(*_: Any, without: Collection[int], **__: Any) -> list[Any]:
+        left_out.append(set(without))
+        if without:
+            raise StoreUnavailable("it takes too long")
+        return []
+
+    monkeypatch.setattr(engine.runner, "read_due_signals", read)
+    it = SignalRunner(
+        Session("postgresql://nobody@localhost/none", application="test"),
+        1,
+        EngineStats(),
+        batch=500,
+        log=structlog.get_logger(),
+    )
+    it._left_out.add(7)
+    with pytest.raises(StoreUnavailable):
+        await it.turn()
+
+    assert not await it.turn()
+    assert left_out == [{7}, set()]

@@ -49,6 +49,32 @@ async def test_what_the_instance_does_not_have_is_refused(moved: dict[str, Any],
         assert await it.stale(key) == []
 
 
+EACH = (
+    '<multiInstanceLoopCharacteristics><extensionElements><zeebe:loopCharacteristics inputCollection="=[1, 2]"/>'
+    "</extensionElements></multiInstanceLoopCharacteristics>"
+)
+
+
+@pytest.mark.parametrize(
+    ("loop", "terminated", "sentence"),
+    [
+        ("", [3], "node 'in' is inside 'sub', whose token 3 ends with what is terminated; "),
+        (EACH, [], "node 'in' is inside 'sub', which goes on more than once (tokens "),
+    ],
+)
+async def test_what_the_engine_would_not_do_is_refused(loop: str, terminated: list[int], sentence: str) -> None:
+    process = f'<startEvent id="s"/><subProcess id="sub">{loop}{INSIDE}</subProcess><endEvent id="e"/>'
+    async with running() as it:
+        await it.deploy(process, connected="s>sub sub>e")
+        key = await it.start()
+        stored = await token_moves.model_of(it.session, key)
+        assert stored is not None
+        definition = token_moves.definition_in(stored)
+        with pytest.raises(Refusal) as refused:
+            await token_moves.move(it.session, key, definition=definition, terminated=terminated, begun=["in"])
+        assert str(refused.value).startswith(sentence)
+
+
 async def test_a_token_is_moved_and_one_that_is_gone_is_told_over_http() -> None:
     async with cluster() as sc, aiohttp.ClientSession() as http:
         api = Api(http, sc.url, FastAPI())

@@ -57,6 +57,19 @@ async def test_only_the_named_lanes_are_read_each_from_its_position(dsn: str, wo
     assert [it.timer_key for it in await worker.take()] == [1, 2, 3], "a full scan sees them"
 
 
+async def test_a_handler_gets_its_share_however_many_endpoints_have_waited_for_longer(
+    dsn: str, worker: WorkerClient
+) -> None:
+    for number in range(4):
+        await add_deliveries(dsn, 1, f"webhook:hook-{number}", next_attempt_at="now() - interval '1 h'")
+    await add_deliveries(dsn, 1)
+
+    claimed = (await worker.scan(2, places={HANDLER: 1}, webhooks=1)).claimed
+
+    assert HANDLER in {it.target for it in claimed}
+    assert len(claimed) == 2
+
+
 async def test_a_known_lane_with_nothing_due_takes_no_share_of_another_s(dsn: str, worker: WorkerClient) -> None:
     await add_deliveries(dsn, 20)
     await add_deliveries(dsn, 3, CART, next_attempt_at="now() + interval '1 h'")

@@ -26,7 +26,7 @@ from webhooks.endpoint import Endpoint, EndpointRules
 from webhooks.policy import policy_of
 from webhooks.sender import Message
 from workers.context import WorkerContext
-from workers.endpoint_queue import EndpointQueue, NotNow, message_of, settlement_after
+from workers.endpoint_queue import EndpointQueue, message_of, settlement_after
 from workers.stats import WorkerStats
 
 KEY = EndpointName("default", "billing")
@@ -42,15 +42,12 @@ class Sent:
     play: Callable[[str], Answer] = lambda _: OK
     gate: asyncio.Event | None = None
     turn: asyncio.Event | None = None
-    is_held: bool = False
     ids: list[str] = field(default_factory=list)
 
     async def __call__(self, endpoint: Endpoint, write: Callable[[], Message], *, tenant_id: str) -> Answer:
         assert (str(endpoint.url), tenant_id) == (STORED.url, KEY.tenant_id)
         if self.turn is not None:
             await self.turn.wait()
-        if self.is_held:
-            raise NotNow
         message = write()
         self.ids.append(message.id)
         if self.gate is not None:
@@ -68,13 +65,14 @@ class Bench:
     settled: list[Settlement] = field(default_factory=list)
     clock: datetime = NOON
     stats: WorkerStats = field(default_factory=WorkerStats)
+    is_held: bool = True  # what is in hand
 
     def __post_init__(self) -> None:
         self.broken: list[BaseException] = []
         context = WorkerContext(
             settle=self._settle,
             may_call=lambda: True,
-            held=list,
+            held=lambda deliveries: list(deliveries) if self.is_held else [],
             claim_again=lambda _: None,
             now=lambda: self.clock,
             stats=self.stats,
@@ -106,19 +104,44 @@ async def bench(sent: Sent, stored: StoredEndpoint | None = STORED) -> AsyncIter
         assert one.broken == []
 
 
-async def test_what_may_not_be_sent_when_its_turn_comes_is_given_back() -> None:
-    sent = Sent(turn=asyncio.Event(), is_held=True)
+async def test_what_is_not_in_hand_any_more_when_its_turn_comes_is_not_sent() -> None:
+    sent = Sent(turn=asyncio.Event())
     async with bench(sent) as it:
         it.queue.add([delivery(7)])
         await eventually(lambda: it.asked == 1)
+        it.is_held = False
         sent.turn.set()  # type: ignore[union-attr]
-        await eventually(lambda: it.ended() == {7: None})
-        assert (sent.ids, len(it.queue)) == ([], 0)
+        await eventually(lambda: len(it.queue) == 0)
+        assert (sent.ids, it.settled) == ([], []), "who let go of it has settled it, or it is another worker's"
         assert it.queue.places > 0, "its breaker has learned nothing"
 
-        sent.is_held = False
+        it.is_held = True
         it.queue.add([delivery(9)])
         await eventually(lambda: sent.ids == ["timer_9"])
+
+
+async def test_what_waits_for_its_turn_when_the_worker_leaves_was_not_called() -> None:
+    sent = Sent(turn=asyncio.Event())
+    async with bench(sent) as it:
+        it.queue.add([delivery(7)])
+        await eventually(lambda: len(it.queue._unsent) == 1)
+        it.queue.stop()
+        sent.turn.set()  # type: ignore[union-attr]
+        await eventually(lambda: it.ended() == {7: None})
+        assert sent.ids == []
+
+
+async def test_what_waits_for_its_turn_when_it_is_broken_off_was_not_called_and_what_was_sent_was() -> None:
+    sent = Sent(gate=asyncio.Event())
+    async with bench(sent) as it:
+        it.queue.add([delivery(7)])
+        await eventually(lambda: sent.ids == ["timer_7"])
+        sent.turn = asyncio.Event()
+        it.queue.add([delivery(9)])
+        await eventually(lambda: len(it.queue._unsent) == 1)
+        await it.queue.close()
+
+        assert it.ended() == {9: None}
 
 
 async def test_a_delivery_is_sent_when_the_endpoint_was_read_and_settled_with_its_status() -> None:

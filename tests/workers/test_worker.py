@@ -225,6 +225,21 @@ async def test_an_outcome_that_postgres_always_refuses_keeps_no_other_from_being
     assert worker.stats.lost >= 1
 
 
+async def test_outcomes_are_kept_while_postgres_refuses_the_statement_itself(dsn: str, shard: HolderClient) -> None:
+    await deliver(shard, 20)
+    processes = Processes()
+    await query(dsn, "alter table shardclock.command_log rename to away")
+    async with working(dsn, processes) as worker:
+        await eventually(lambda: worker.stats.failures["settles"] >= 2)
+        assert len(worker) == 20
+        await query(dsn, "alter table shardclock.away rename to command_log")
+        await eventually(lambda: len(worker) == 0)
+
+    assert await ended(dsn) == {"DELIVERED": 20}
+    assert worker.stats.lost == 0
+    assert sum(map(len, processes.chunks)) == 20, "none was called again"
+
+
 async def test_a_worker_calls_nothing_more_of_what_it_has_lost(
     dsn: str, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
