@@ -1,6 +1,7 @@
 """What one request takes of the room that its tenant has for more pending timers."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Self
 
@@ -9,6 +10,8 @@ from gateway.requests.problems import OVER_QUOTA, Problem
 from service.words import counted
 from sql.clients.outcomes import Refused, Scheduled
 from sql.pool import Pool
+from sql.requests.requests import IdempotentRequest, find_answered
+from sql.session import Session, StoreUnavailable
 from sql.tenants.tenants import Pending, find_places
 from timers.model import NewTimer, OnConflict
 from timers.refusal import shortened
@@ -30,7 +33,8 @@ class Room:
     """What one request takes of the room that its tenant has; a timer that was not written gives it back.
 
     A timer that takes the place of another, or stays away because of it, adds none: it needs room only for the bytes by
-    which its payload is larger. At the end of a block, a timer that may have been written counts as written.
+    which its payload is larger. One whose request was answered before needs none: that answer is given again. At the
+    end of a block, a timer that may have been written counts as written.
     """
 
     def __init__(self, standing: Standing, pool: Pool, *, clock: Callable[[], float]) -> None:
@@ -47,22 +51,44 @@ class Room:
             self._standing.settle(taken.room, taken.whole)
         self._taken.clear()
 
-    async def take(self, timers: Sequence[NewTimer]) -> list[Problem | None]:
+    async def take(
+        self, timers: Sequence[NewTimer], requests: Sequence[IdempotentRequest | None]
+    ) -> list[Problem | None]:
         """Take room for more timers, one after the other.
 
-        shape:   for each None, or why there is no room for it: it says when to ask again
-        errors:  StoreUnavailable  nobody can tell now whose places they take: nothing was taken
+        shape:   `requests` has for each timer its request, or None. For each None, or why there is no room for it: it
+                 says when to ask again
+        errors:  StoreUnavailable  nobody can tell now whose places they take, or what was answered before: nothing was
+                                   taken
         """
         if not self._standing.limits.are_of_pending:
             return [None] * len(timers)
         places = await self._places_of(timers)
-        return [self._take(timer, places) for timer in timers]
+        problems = [self._take(timer, places) for timer in timers]
+        refused = [request for request, problem in zip(requests, problems, strict=True) if request and problem]
+        if not refused:
+            return problems
+        try:
+            async with self._session() as session:
+                answered = await find_answered(session, refused)
+        except StoreUnavailable:
+            for timer in timers:
+                self._give_back(timer)
+            raise
+        return [
+            None if request is not None and request.key in answered else problem
+            for request, problem in zip(requests, problems, strict=True)
+        ]
 
     def settle(self, timer: NewTimer, outcome: Scheduled | Refused) -> None:
         """Keep the room of a timer that was added, and give back that of any other."""
         taken = self._taken.pop(id(timer), None)
         if taken is not None:
             self._standing.settle(taken.room, _written(taken, outcome))
+
+    def _give_back(self, timer: NewTimer) -> None:
+        if (taken := self._taken.pop(id(timer), None)) is not None:
+            self._standing.settle(taken.room, NOTHING)
 
     async def _places_of(self, timers: Sequence[NewTimer]) -> Mapping[str, int]:
         """Find the names of these timers that are taken, if that makes a difference, each with its payload's bytes."""
@@ -71,8 +97,11 @@ class Room:
         has_room = self._standing.limits.payload_bytes_max is None and self._standing.exceeded_by(whole) is None
         if has_room or not names:
             return {}
-        async with self._pool.session(frozenset({self._standing.tenant_id})) as session:
+        async with self._session() as session:
             return await find_places(session, self._standing.tenant_id, sorted(names))
+
+    def _session(self) -> AbstractAsyncContextManager[Session]:
+        return self._pool.session(frozenset({self._standing.tenant_id}))
 
     def _take(self, timer: NewTimer, places: Mapping[str, int]) -> Problem | None:
         whole, place_bytes = _size_of(timer), None

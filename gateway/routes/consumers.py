@@ -174,6 +174,6 @@ def _place_of(token: str, group: str) -> Place:
         numbers = [int(number) for number in json.loads(base64.urlsafe_b64decode(token.encode()))]
         if len(numbers) == 6 and max(map(abs, numbers)) < 2**63:
             return Place(group, *numbers)
-    except (ValueError, TypeError, RecursionError):
+    except (ValueError, TypeError, OverflowError, RecursionError):
         pass
     raise Problem(REFUSED, f"token {shortened(token)} is of no lease; send the one that the lease gave")

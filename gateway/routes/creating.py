@@ -93,7 +93,7 @@ async def _answer_at_end(ends: TimerEnds, outcome: Scheduled, wait_s: float, rec
 
 async def _write(gateway: Gateway, caller: Caller, timer: NewTimer, idempotent: IdempotentRequest | None) -> Scheduled:
     with await gateway.quotas.room(timer.tenant_id) as room:
-        (refusal,) = await room.take([timer])
+        (refusal,) = await room.take([timer], [idempotent])
         if refusal is not None:
             raise refusal
         outcome = await gateway.combiner.schedule(caller.tenants, timer, idempotent)

@@ -160,7 +160,7 @@ async def _admit(room: Room, part: Part) -> None:
     """Let those timers of a part be written for which there is room."""
     timers = list(part.timers.items())
     try:
-        problems = await room.take([timer for _, timer in timers])
+        problems = await room.take([timer for _, timer in timers], [part.requests.get(number) for number, _ in timers])
     except StoreUnavailable as error:
         untried = Untried(f"it is not known now whether its tenant has room ({error}); send it again")
         part.outcomes.update((number, untried) for number, _ in timers)

@@ -95,6 +95,16 @@ async def store_requests(
     await connection.execute(*statement("store_requests").with_values(values))
 
 
+async def find_answered(session: Session, requests: Sequence[IdempotentRequest]) -> set[tuple[str, str]]:
+    """Return the keys, each with its tenant, that have an answer now, whatever was asked for with them.
+
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/requests/find_requests.sql
+    """
+    names = {"tenants": [it.tenant_id for it in requests], "keys": [it.idempotency_key for it in requests]}
+    return {requests[row["number"] - 1].key for row in await session.rows("find_requests", **names, now=None)}
+
+
 async def forget_requests(session: Session) -> int:
     """Empty the table of the day before yesterday; return how many were emptied, 1 or 0.
 

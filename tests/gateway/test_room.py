@@ -74,6 +74,42 @@ async def test_lines_that_replace_need_no_room_and_the_others_do(dsn: str, api: 
     assert "3 pending timers" in again[3]["why"]
 
 
+async def test_a_request_that_was_answered_before_needs_no_room_to_be_answered_again(dsn: str, api: Api) -> None:
+    await limit(dsn, timers_max=2)
+    key = {"Idempotency_Key": "order-42", **ACME}
+    first = await api.post("/v1/timers", HOUR, **key)
+    line = {**HOUR, "idempotency_key": "order-43"}
+    (second,) = (await many(api, line)).lines
+    assert [first.status, second["outcome"]] == [201, "created"]
+    (await api.post("/v1/timers", HOUR, **ACME)).assert_problem("over-quota", 429)
+
+    again = await api.post("/v1/timers", HOUR, **key)
+    lines = (await many(api, line, {**HOUR, "idempotency_key": "order-44"})).lines
+
+    assert (again.status, again.json["timer_key"]) == (201, first.json["timer_key"])
+    assert again.headers["Idempotency-Replayed"] == "true"
+    assert [it["outcome"] for it in lines] == ["created", "refused"]
+    assert lines[0]["timer_key"] == second["timer_key"]
+    other = await api.post("/v1/timers", {"delay": "PT2H"}, **key)
+    assert other.status == 422, "it is another request with that key"
+    assert await value(dsn, "select count(*) from shardclock.timers") == 2
+
+
+async def test_while_nobody_can_tell_what_was_answered_before_lines_are_untried_and_take_no_room(
+    dsn: str, api: Api
+) -> None:
+    await limit(dsn, timers_max=1)
+
+    async def away(*_: object) -> set[tuple[str, str]]:
+        raise StoreUnavailable("no answer")
+
+    with mock.patch.object(room, "find_answered", away):
+        lines = (await many(api, HOUR, {**HOUR, "idempotency_key": "order-44"})).lines
+
+    assert [it["outcome"] for it in lines] == ["untried", "untried"]
+    assert (await api.post("/v1/timers", HOUR, **ACME)).status == 201
+
+
 async def test_a_payload_that_replaces_another_needs_room_for_what_it_is_larger(dsn: str, api: Api) -> None:
     await limit(dsn, payload_bytes_max=20)
     path = "/v1/timers/by-name/a"
