@@ -11,10 +11,11 @@ CATCH_UP_S = 10.0  # overdue timers should be fired within this time
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The load: what the table says is coming, what is overdue, and the recent rate of firings.
+    """The load: what the table says is coming, what is overdue, and the recent rate of records in the log.
 
     Timers that will be scheduled to be due at once are in no table yet, and neither are later occurrences of schedules.
-    The recent rate is the best estimate of both.
+    The recent rate is the best estimate of both. It is too high where timers have targets, by the records of how these
+    deliveries ended, and where many are cancelled.
     """
 
     forecast: Forecast

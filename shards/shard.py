@@ -24,7 +24,7 @@ from sql.deliveries.hints import send_delivery_hint
 from sql.dsn import Dsn
 from sql.hints import HINT_S
 from sql.log.hints import send_hint
-from sql.session import StatementRefused, StoreUnavailable
+from sql.session import StatementRefused, StoreTooSlow, StoreUnavailable
 from timers.model import ClaimedTimer
 from timers.refusal import InvalidTimer
 
@@ -67,6 +67,7 @@ class Shard:
         self._planner = ClaimPlanner(settings)
         self._claim_soon = asyncio.Event()
         self._claim_took_s = 0.0
+        self._fire_batch = settings.fire_batch
         self._fire_overdue_from = 0.0
         self._answer_lost = False
         self._reporter = Reporter(settings.metrics_socket)
@@ -141,17 +142,20 @@ class Shard:
         return 0.0
 
     async def _fire_due(self) -> None:
-        due = self._queue.pop_due(self._clock.now_s(), self._settings.fire_batch)
+        due = self._queue.pop_due(self._clock.now_s(), self._fire_batch)
         if self._heartbeat.last.hold_reason is not None:
             await self._sort_out(due, [])  # they are forgotten: their leases run out
             return
         if due:
             try:
                 await self._fire(due)
-            except BaseException:
+            except BaseException as error:
                 # The outcome is unknown. Sending the same timers again settles it: those that fired match no row.
                 self._queue.add(due)
+                if isinstance(error, StoreTooSlow):  # as for large payloads: fewer may be fired in time
+                    self._fire_batch = max(1, len(due) // 2)
                 raise
+            self._fire_batch = min(self._settings.fire_batch, 2 * self._fire_batch)
 
     async def _recall(self) -> None:
         """Read which timers we lease, if a claim's answer was lost: others can't fire them before the lease ends."""

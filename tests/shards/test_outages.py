@@ -8,7 +8,7 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -22,7 +22,8 @@ from embedded.server import EmbeddedPostgres
 from shards import shard as shard_module
 from shards.settings import ShardSettings
 from shards.shard import Shard
-from sql.session import StoreUnavailable
+from sql.claims.fire import Fired, Firing
+from sql.session import Session, StoreTooSlow, StoreUnavailable
 from tests.support.factories import add_schedule, add_timers
 from tests.support.memory import IN_MEMORY
 from tests.support.roles import as_role, migrate_with_roles
@@ -175,6 +176,29 @@ async def test_a_firing_whose_outcome_is_unknown_is_decided_by_sending_it_again(
     assert (shard.stats.fenced > 0) == (moment == "after"), "what had fired was gone"
     assert await pool.db.fetchval("select array_agg(occurrence) from shardclock.timers") == [2]
     assert await breaches(pool.db, [*keys, rule]) == {}
+
+
+async def test_more_timers_than_can_be_fired_in_time_are_fired_in_smaller_parts(
+    pool: ShardPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[int] = []
+    real = vars(shard_module)["fire_due"]
+
+    async def slow_with_many(session: Session, holder: int, firings: Sequence[Firing], **more: Any) -> Fired:
+        sent.append(len(firings))
+        if len(firings) > 10:
+            raise StoreTooSlow("it takes too long")
+        fired: Fired = await real(session, holder, firings, **more)
+        return fired
+
+    monkeypatch.setattr(shard_module, "fire_due", slow_with_many)
+    keys = await add_timers(pool.dsn, 100, "now() + interval '0.4 s'")
+
+    await pool.start(lease_s=600.0)
+    await pool.until_fired(100)
+
+    assert max(sent) > 10
+    assert await breaches(pool.db, keys) == {}
 
 
 async def test_leases_whose_answer_was_lost_are_recalled_and_fire_on_time(
