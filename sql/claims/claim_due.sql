@@ -31,8 +31,17 @@ with recursive me as materialized (
     select
         case when :scope::text = 'sweep' then 0 else h.part end as first_slot,
         case when :scope::text = 'sweep' then 1 else h.part_count end as step,
-        -- Rounded up: else a ramp lower than the number of shards would be 0 for each of them.
-        ceil(c.ramp_per_s / coalesce(h.part_count, 1)::numeric)::integer as ramp_per_s,
+        -- Rounded up: else a ramp lower than the number of shards would be 0 for each of them. One without slots, as while
+        -- its cluster stands by, takes no more than any other.
+        case
+            when c.ramp_per_s is not null then
+                ceil(
+                    c.ramp_per_s / coalesce(
+                        h.part_count,
+                        (select count(*) from shardclock.holders s where s.role = 'shard' and s.ended_at is null)
+                    )::numeric
+                )::integer
+        end as ramp_per_s,
         -- Bounds the lock waits of this statement alone: Postgres evaluates this before it locks any row.
         set_config('lock_timeout', '100ms', true) as patience
     from shardclock.holders h

@@ -194,6 +194,17 @@ async def test_a_scan_with_a_floor_leaves_what_an_outage_left_alone(dsn: str) ->
 # All of it: shards at work
 
 
+async def test_a_shard_without_slots_takes_no_more_of_the_ramp_than_any_other(dsn: str) -> None:
+    for holder, part, count in ((1, 0, 2), (2, 1, 2), (3, None, None), (4, None, None)):
+        await add_holder(dsn, holder, part, count)
+    async with Session(dsn, application="test") as operator:
+        await set_ramp(operator, 100)
+
+    async with HolderClient(dsn, holder=1) as shard, HolderClient(dsn, holder=3) as stand_by:
+        assert (await shard.take()).ramp_per_s == 50
+        assert (await stand_by.take()).ramp_per_s == 25
+
+
 @pytest.mark.slow
 async def test_an_outage_is_caught_up_with_at_the_rate_that_an_operator_sets(pool: ShardPool) -> None:
     await add_timers(pool.dsn, 3_000, OLD)
