@@ -27,6 +27,7 @@ this package imports the library that connects to Postgres:
     statements  the statements by name, with named parameters
     hints, hint_sender  tell those who wait that there is something new, and hear it
     retry       repeat calls that are safe to repeat
+    halves      write many rows at once, and those that are refused alone
     backoff     how long to wait before another try
     migrate     bring the schema up to date, or check that this program can work with it
     copies      whole databases, as copies of another

@@ -19,7 +19,7 @@ class WorkerSettings(KeeperSettings):
     delivery_lease_s: float = Field(
         10.0,
         gt=0,
-        description="how long a silent worker keeps what it has in hand, lowered to half at most while any run",
+        description="how long a silent worker keeps what it has in hand; while workers run, lower it by half at most",
     )
     run_places: int = Field(
         4,

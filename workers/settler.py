@@ -9,6 +9,7 @@ from structlog.typing import FilteringBoundLogger
 from keepers.loops import one_line
 from sql.deliveries.claim import Claim
 from sql.deliveries.settle import Settlement, Unsettled, settle_deliveries
+from sql.halves import write_in_halves
 from sql.session import Session, StatementRefused, StoreLocked
 
 # Between two statements, so that each settles many. Nobody waits for it: a call has ended, and its place is free.
@@ -115,16 +116,9 @@ class Settler:
 
         errors:  StatementRefused  for no fault of the values, as for a right that is missing: all is to be sent again
         """
-        try:
-            return await self._send(batch)
-        except StatementRefused as error:
-            if not error.are_values_at_fault:
-                raise
-            if len(batch) == 1:
-                return await self._settle_refused(batch[0], one_line(error))
-        middle = len(batch) // 2
-        first, second = await self._settle(batch[:middle]), await self._settle(batch[middle:])
-        return Unsettled(first.lost | second.lost, first.locked | second.locked)
+        parts = await write_in_halves(batch, self._send, self._settle_refused)
+        nobody = frozenset[Claim]()
+        return Unsettled(nobody.union(*(it.lost for it in parts)), nobody.union(*(it.locked for it in parts)))
 
     async def _send(self, batch: Sequence[Settlement]) -> Unsettled:
         """Settle a batch; where rows are locked, without those.
@@ -138,9 +132,9 @@ class Settler:
                 self._wary_until_s = time.monotonic() + WARY_S
         return await settle_deliveries(self._session, self._holder, batch, leaves_locked=True)
 
-    async def _settle_refused(self, refused: Settlement, error: str) -> Unsettled:
-        self._log.error("outcome refused", timer_key=refused.delivery.timer_key, error=error)
-        why = f"what it returned or said can't be stored: {error}"
+    async def _settle_refused(self, refused: Settlement, error: StatementRefused) -> Unsettled:
+        self._log.error("outcome refused", timer_key=refused.delivery.timer_key, error=one_line(error))
+        why = f"what it returned or said can't be stored: {one_line(error)}"
         said_less = refused._replace(reason=why, result=None)
         try:
             return await self._send([said_less])

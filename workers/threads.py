@@ -89,7 +89,10 @@ class _CallThread:
         return is_idle
 
     def _leave(self) -> None:
-        """End. A function may send its thread an exception that comes when the call has ended, and ends the thread."""
+        """End, and leave no call behind.
+
+        A function may send an exception to its thread. If that comes when the call has ended, it ends the thread.
+        """
         with _counting:
             if self in _idle:
                 _idle.remove(self)

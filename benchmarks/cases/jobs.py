@@ -39,8 +39,8 @@ async def measure(contender: Contender) -> Figures:
 CASE = Case(
     "jobs",
     "Jobs that start each second",
-    "Jobs that start once a second, spread over the second; their function does nothing. How late a run begins after"
-    f" its `next_start`, and how many of the starts of {SECONDS} s were made. The jobs become more and more.",
+    "Jobs that start once a second, spread over the second; their function does nothing. How late does a run begin"
+    f" after its `next_start`? How many of the starts of {SECONDS} s were made? The jobs become more and more.",
     tuple(PARTS.values()),
     lambda: [WithJobs()],
     measure,

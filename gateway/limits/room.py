@@ -11,7 +11,7 @@ from service.words import counted
 from sql.clients.outcomes import Refused, Scheduled
 from sql.pool import Pool
 from sql.requests.requests import IdempotentRequest, find_answered
-from sql.session import Session, StoreUnavailable
+from sql.session import Session
 from sql.tenants.tenants import Pending, find_places
 from timers.model import NewTimer, OnConflict
 from timers.refusal import shortened
@@ -64,20 +64,14 @@ class Room:
         if not self._standing.limits.are_of_pending:
             return [None] * len(timers)
         places = await self._places_of(timers)
-        problems = [self._take(timer, places) for timer in timers]
-        refused = [request for request, problem in zip(requests, problems, strict=True) if request and problem]
-        if not refused:
-            return problems
-        try:
+        answered = set[tuple[str, str]]()
+        asked = [request for request in requests if request is not None]
+        if asked and not self._fits(timers):
             async with self._session() as session:
-                answered = await find_answered(session, refused)
-        except StoreUnavailable:
-            for timer in timers:
-                self._give_back(timer)
-            raise
+                answered = await find_answered(session, asked)
         return [
-            None if request is not None and request.key in answered else problem
-            for request, problem in zip(requests, problems, strict=True)
+            None if request is not None and request.key in answered else self._take(timer, places)
+            for timer, request in zip(timers, requests, strict=True)
         ]
 
     def settle(self, timer: NewTimer, outcome: Scheduled | Refused) -> None:
@@ -86,16 +80,15 @@ class Room:
         if taken is not None:
             self._standing.settle(taken.room, _written(taken, outcome))
 
-    def _give_back(self, timer: NewTimer) -> None:
-        if (taken := self._taken.pop(id(timer), None)) is not None:
-            self._standing.settle(taken.room, NOTHING)
+    def _fits(self, timers: Sequence[NewTimer]) -> bool:
+        """Say whether there is room for all of them, if none takes another's place."""
+        whole = Pending(len(timers), sum(_size_of(timer).payload_bytes for timer in timers))
+        return self._standing.exceeded_by(whole) is None
 
     async def _places_of(self, timers: Sequence[NewTimer]) -> Mapping[str, int]:
         """Find the names of these timers that are taken, if that makes a difference, each with its payload's bytes."""
         names = {timer.name for timer in timers if timer.name and timer.on_conflict != OnConflict.REFUSE}
-        whole = Pending(len(timers), sum(_size_of(timer).payload_bytes for timer in timers))
-        has_room = self._standing.limits.payload_bytes_max is None and self._standing.exceeded_by(whole) is None
-        if has_room or not names:
+        if not names or (self._standing.limits.payload_bytes_max is None and self._fits(timers)):
             return {}
         async with self._session() as session:
             return await find_places(session, self._standing.tenant_id, sorted(names))

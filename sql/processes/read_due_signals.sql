@@ -47,8 +47,8 @@ with due as (
             and coalesce(d.process_instance_key, d.timer_key) / 840 % :stripes::integer = :stripe::integer
             and coalesce(d.process_instance_key, d.timer_key) <> all (:without::bigint[])
             -- A start that was redriven at a rate is due later than what was sent to it before: that waits for it. What is
-            -- for a token but the process itself is for an instance that has begun. Asked for a value, here and below, or a plan that was made
-            -- while nothing waited reads all deliveries for each signal.
+            -- for a token other than the process itself (1) is for an instance that has begun. Asked for a value, here
+            -- and below, or a plan that was made while nothing waited reads all deliveries for each signal.
             and (
                 d.element_instance_key > 1
                 or coalesce(

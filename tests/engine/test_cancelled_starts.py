@@ -47,14 +47,20 @@ async def test_an_instance_that_is_cancelled_before_its_start_is_given_up_never_
         )
 
 
-async def test_an_instance_that_is_cancelled_while_its_start_is_due_later_never_goes_on(dsn: str) -> None:
+@asynccontextmanager
+async def start_due_later(dsn: str) -> AsyncIterator[tuple[Session, SignalRunner, int]]:
+    """Give an engine, and an instance whose start is due in a minute, as one redriven with many, so many a second."""
     await add_holder(dsn, 1, 0, 1)
     async with Session(dsn, application="test") as session, Session(dsn, application="engine") as steps:
         await processes.deploy(session, USER, resource="p.bpmn")
         engine = SignalRunner(steps, 1, EngineStats(), batch=500, log=structlog.get_logger())
         key = await processes.start(session, "p")
-        # As one is that was redriven with many others, so many a second.
         await query(dsn, "update shardclock.deliveries set next_attempt_at = now() + interval '1 minute'")
+        yield session, engine, key
+
+
+async def test_an_instance_that_is_cancelled_while_its_start_is_due_later_never_goes_on(dsn: str) -> None:
+    async with start_due_later(dsn) as (session, engine, key):
         assert await cancel_instance(session, key) == "SENT"
 
         for _ in range(TRIES):
@@ -72,12 +78,7 @@ async def test_an_instance_that_is_cancelled_while_its_start_is_due_later_never_
 
 
 async def test_variables_for_an_instance_whose_start_is_due_later_wait_for_it(dsn: str) -> None:
-    await add_holder(dsn, 1, 0, 1)
-    async with Session(dsn, application="test") as session, Session(dsn, application="engine") as steps:
-        await processes.deploy(session, USER, resource="p.bpmn")
-        engine = SignalRunner(steps, 1, EngineStats(), batch=500, log=structlog.get_logger())
-        key = await processes.start(session, "p")
-        await query(dsn, "update shardclock.deliveries set next_attempt_at = now() + interval '1 minute'")
+    async with start_due_later(dsn) as (session, engine, key):
         assert await set_variables(session, key, {"a": 1})
         while await engine.turn():
             pass

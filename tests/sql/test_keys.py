@@ -164,8 +164,8 @@ async def test_keys_in_the_log_are_taken_too_and_the_sequence_goes_beyond_them(e
 
 
 async def test_a_schedule_goes_on_when_the_sequence_has_gone_back(dsn: str) -> None:
-    # Given pending timers whose keys the sequence is about to draw again, and a schedule that skips no date on a slow
-    # machine,
+    # Given pending timers, whose keys the sequence is about to draw again, and a schedule. It fires missed dates, too:
+    # a slow machine misses some.
     await add_timers(dsn, 5, "now() + interval '1 hour'")
     await add_schedule(dsn, "R/PT0.2S", "now()", anchor="now()", missed="'fire_all'")
     async with pool_of(dsn) as pool:

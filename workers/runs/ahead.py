@@ -7,8 +7,8 @@ statements, a worker begins more runs than it has places for, and each is made a
 from collections import deque
 
 AHEAD_S = 0.02  # a run that took less is short
-# A short run that has ended counts for so long, and what is begun ahead waits about as long. It is longer than a turn
-# of the runner's loop, which ends runs and looks for others: else none would count when the turn comes to its look.
+# A short run counts for so long after its end. What is begun ahead waits about as long. A turn of the runner's loop
+# ends runs, and then looks for others. It takes less than this: else none would count any more when it looks.
 ENDED_S = 0.05
 AHEAD_MAX = 32
 IN_VAIN_S = 10.0  # nothing is begun ahead for so long after a run has waited in vain

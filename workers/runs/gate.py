@@ -22,9 +22,10 @@ class HintGate:
         self._was_asked = False  # for the look that is under way
 
     def ask(self, now_s: float) -> float | None:
-        """Take a hint; return how long its look must wait, or None if `learn` says so, or an earlier hint's is to come.
+        """Take a hint; return how long its look must wait.
 
-        A look that is under way does not see what the hint is about.
+        shape:   None: a look for it is to come. An earlier hint has asked for that, or `learn` will: a look that is
+                 under way does not see what the hint is about
         """
         if self._is_asked:
             return None

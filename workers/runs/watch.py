@@ -1,4 +1,4 @@
-"""What a worker hears of the runs that it makes, what it tells of them, and their leases, while they go on."""
+"""While runs go on: what their worker hears and tells of them, and their leases."""
 
 import time
 from collections.abc import Mapping, Sequence

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 from structlog.typing import FilteringBoundLogger
@@ -11,6 +12,7 @@ from structlog.typing import FilteringBoundLogger
 from jobs.states import JobState, RunOutcome
 from keepers.loops import one_line
 from sql.deliveries.claim import Claim
+from sql.halves import write_in_halves
 from sql.jobs.runs import BegunRun, EndedRun, How, advance_runs, end_runs, record_late_runs
 from sql.session import Session, StatementRefused
 from workers.hand import Hand
@@ -39,10 +41,10 @@ class RunWriter:
         log: FilteringBoundLogger,
     ) -> None:
         self._session = session
-        self._log = log
         self._holder = holder
         self._hand = hand
         self._soon = soon
+        self._log = log
         self._advances: list[_Advance] = []
         self._called: dict[Claim, float] = {}  # when, by the monotonic clock
         self._unshown: dict[Claim, BegunRun] = {}  # as RUNNING, of those that were called
@@ -130,19 +132,12 @@ class RunWriter:
 
     async def _end(self, batch: Sequence[EndedRun]) -> dict[Claim, How]:
         """End a batch; where Postgres refuses what one says, that one alone is ended without it."""
-        try:
-            return await end_runs(self._session, self._holder, batch)
-        except StatementRefused as error:
-            if not error.are_values_at_fault:
-                raise
-            if len(batch) == 1:
-                return await self._end_refused(batch[0], one_line(error))
-        middle = len(batch) // 2
-        return await self._end(batch[:middle]) | await self._end(batch[middle:])
+        parts = await write_in_halves(batch, partial(end_runs, self._session, self._holder), self._end_refused)
+        return {claim: how for part in parts for claim, how in part.items()}
 
-    async def _end_refused(self, refused: EndedRun, error: str) -> dict[Claim, How]:
-        self._log.error("end of a run refused", job=refused.run.job, run=refused.run.run_id, error=error)
-        reason = f"what it returned or said can't be stored: {error}"
+    async def _end_refused(self, refused: EndedRun, error: StatementRefused) -> dict[Claim, How]:
+        self._log.error("end of a run refused", job=refused.run.job, run=refused.run.run_id, error=one_line(error))
+        reason = f"what it returned or said can't be stored: {one_line(error)}"
         said_less = EndedRun(
             refused.run,
             replace(refused.ending, reason=reason, traceback=None, result=None),

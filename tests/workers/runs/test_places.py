@@ -50,7 +50,7 @@ class Clock:
 
 
 def one_waits(processes: RunProcesses) -> tuple[Places, Run, Run]:
-    """Give two places, one of which is free and has no process, a run in the other, and one that waits for this one."""
+    """Give two places: one is free and has no process, the other has a run. A second run waits for that one."""
     places = Places(2, start=processes, clock=Clock())
     first, busy = Run(places), Run(places)
     first.end(took_s=SHORT_S, is_well=False)
