@@ -144,7 +144,14 @@ class RunWriter:
             refused.duration_s,
             called_s=refused.called_s,
         )
-        return await end_runs(self._session, self._holder, [said_less])
+        try:
+            return await end_runs(self._session, self._holder, [said_less])
+        except StatementRefused as again:
+            if not again.are_values_at_fault:
+                raise
+            # Its lease runs out, and another worker finds that it has crashed.
+            self._log.error("run not ended", job=refused.run.job, run=refused.run.run_id, error=one_line(again))
+            return {refused.run.claim: How.LOST}
 
     def _end_soon(self) -> None:
         self.is_gathering = False

@@ -153,6 +153,22 @@ async def test_an_end_that_postgres_refuses_is_ended_without_what_it_says_and_ke
     assert "can't be stored" in (run.reason or "")
 
 
+async def test_an_end_that_postgres_refuses_whatever_it_says_is_left_to_its_lease_and_keeps_no_other_waiting(
+    dsn: str, shard: HolderClient, worker: JobWorker
+) -> None:
+    refused, other = await begun_each(dsn, shard, worker, "refused", "other")
+    await query(dsn, "alter table shardclock.job_runs add check (job <> 'refused' or outcome is null)")
+    writer = writer_of(worker)
+
+    writer.end(EndedRun(refused, Ending(RunOutcome.SUCCEEDED)))
+    writer.end(EndedRun(other, Ending(RunOutcome.SUCCEEDED)))
+    assert await writer.write_ends()
+
+    assert len(writer) == 0
+    assert await outcomes(dsn, "other") == {"SUCCEEDED": 1}
+    assert await outcomes(dsn, "refused") == {"going": 1}
+
+
 async def test_ends_that_postgres_refuses_for_what_they_do_not_say_are_kept(
     dsn: str, shard: HolderClient, worker: JobWorker
 ) -> None:
