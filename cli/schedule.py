@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AsyncExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, Annotated, Any
 
@@ -37,6 +37,7 @@ from timers.model import NewTimer
 from timers.refusal import Refusal
 
 SHOWN_REFUSALS = 20
+SESSIONS = 3  # for a file: two make 55,000 lines a second, three 64,000, and a fourth no more
 
 Payload = Annotated[
     str | None,
@@ -161,9 +162,14 @@ async def _import(
     def advance(so_far: ImportReport) -> None:
         bar.update(bar.task_ids[0], completed=so_far.read_bytes, scheduled=so_far.scheduled)
 
-    # While Postgres writes one part, the answer for the one before is read, and the next one is made.
-    async with session.another(application="shardclock", timeout_s=TIMEOUT_S, plans=CLIENT_PLANS) as second:
-        sessions = [session, second] if await _is_there(second) else [session]
+    # While Postgres writes some parts, the answer for the one before is read, and the next one is made.
+    async with AsyncExitStack() as others:
+        sessions = [session]
+        while len(sessions) < SESSIONS:
+            another = session.another(application="shardclock", timeout_s=TIMEOUT_S, plans=CLIENT_PLANS)
+            if not await _is_there(await others.enter_async_context(another)):
+                break
+            sessions.append(another)
         with collecting_seldom():
             await import_lines(sessions, lines, report, defaults=defaults, progress=advance)
 

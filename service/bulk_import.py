@@ -11,7 +11,7 @@ from sql.retry import Retry
 from sql.session import Session
 from timers.model import LINE_BYTES_MAX, NewTimer
 
-PART_LINES = 1_000
+PART_LINES = 2_000
 BATCH_RETRY = Retry(attempts=8)  # about 20 s in all
 
 

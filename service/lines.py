@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import cycle, islice
+from itertools import cycle
 from typing import Any, NamedTuple
 
 from sql.clients.outcomes import Refused, RequestDiffers, Scheduled
@@ -16,6 +16,9 @@ from sql.session import Session, StoreUnavailable
 from sql.turns import Turns
 from timers.model import NewTimer
 from timers.refusal import InvalidTimer
+
+# In memory several times: as lines, as timers, and as the values of a statement.
+PART_BYTES = 4 * 1024 * 1024
 
 
 class Wanted(NamedTuple):
@@ -98,18 +101,16 @@ async def write_lines(
 ) -> AsyncGenerator[Part, None]:
     """Schedule numbered lines, a part in each transaction; while Postgres works on some, the next is read.
 
-    There is a session, one at least, for each part that is written at a time. A part with a name, or a request, waits
-    for those before it.
+    There is a session, one at least, for each part that is written at a time. A part has at most `part_lines` lines,
+    and ends with the line that makes it 4 MiB. One with a name, or a request, waits for those before it.
 
     shape:   the parts, in their order, each when it is written; `read` raises InvalidTimer for a line that it refuses,
              and `admit` takes timers out of a part, and leaves outcomes instead
     errors:  ImportBroken  no answer from Postgres; all parts of which more is known were yielded
     """
-    source, under_way = iter(lines), _UnderWay()
+    under_way = _UnderWay()
     try:
-        for session in cycle(sessions):
-            if not (chunk := list(islice(source, part_lines))):
-                break
+        for session, chunk in zip(cycle(sessions), _chunks(lines, part_lines), strict=False):
             part = await _read(chunk, read)
             await admit(part)
             await under_way.settle(all_but=0 if part.follows else len(sessions) - 1)
@@ -124,6 +125,18 @@ async def write_lines(
         under_way.raise_broken()
     finally:
         await under_way.stop()
+
+
+def _chunks(lines: Iterable[tuple[int, bytes]], lines_max: int) -> Iterator[list[tuple[int, bytes]]]:
+    chunk, size = list[tuple[int, bytes]](), 0
+    for number, line in lines:
+        chunk.append((number, line))
+        size += len(line)
+        if len(chunk) == lines_max or size >= PART_BYTES:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
 
 
 class _UnderWay:

@@ -53,16 +53,16 @@ class ByInsert(Way):
 class ByFile(Way):
     """A file of JSON lines, as `shardclock schedule --file` reads it."""
 
-    name, settings = "Shardclock, NDJSON file", "batches of 1,000, checked line by line"
+    name, settings = "Shardclock, NDJSON file", "batches of 2,000 on three connections, checked line by line"
 
     async def add(self, count: int) -> float:
         """Import a file that is held in memory."""
         line = json.dumps({"delay": "P1D"}).encode() + b"\n"
         report = ImportReport()
-        async with self.session() as session, self.session() as second:
+        async with self.session() as one, self.session() as two, self.session() as three:
             began_s = time.perf_counter()
             with collecting_seldom():
-                await import_lines((session, second), numbered_lines(io.BytesIO(line * count)), report)
+                await import_lines((one, two, three), numbered_lines(io.BytesIO(line * count)), report)
             took_s = time.perf_counter() - began_s
         assert report.scheduled == count
         return took_s

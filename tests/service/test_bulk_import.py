@@ -25,6 +25,11 @@ WAITING = "select count(*) from pg_locks where not granted"
 NOTHING_MORE_S = 0.3  # an absence shows only in time
 
 
+@pytest.fixture(autouse=True)
+def _parts_of_a_thousand(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bulk_import, "PART_LINES", 1_000)
+
+
 def numbered(count: int) -> list[tuple[int, bytes]]:
     """Write lines, each with a name of its own."""
     return [(i, b'{"delay": "PT1H", "name": "line-%d"}' % i) for i in range(1, count + 1)]
@@ -118,6 +123,21 @@ async def test_lines_of_one_name_are_done_in_their_order_on_two_connections(dsn:
 
     assert (report.scheduled, report.replaced, report.refused) == (3_000, 2_999, [])
     assert await value(dsn, "select payload::integer from shardclock.timers") == 3_000
+
+
+async def test_a_part_of_long_lines_ends_sooner_so_that_it_needs_no_more_memory(dsn: str) -> None:
+    # Given lines of 64 KiB, of which 64 make 4 MiB
+    head, tail = b'{"delay": "PT1H", "payload": "', b'"}\n'
+    line = head + b"x" * (65_536 - len(head) - len(tail)) + tail
+    report, done = ImportReport(), list[int]()
+
+    # When 150 are imported
+    async with two_sessions(dsn) as sessions:
+        lines = [(n, line) for n in range(1, 151)]
+        await import_lines(sessions, lines, report, progress=lambda so_far: done.append(so_far.scheduled))
+
+    # Then no part had more of them
+    assert done == [64, 128, 150]
 
 
 async def test_what_was_written_beside_a_part_that_broke_is_told_and_nothing_behind_it_is_begun(
