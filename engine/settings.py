@@ -8,7 +8,7 @@ from keepers.settings import KeeperSettings
 class EngineSettings(KeeperSettings):
     """Hold all settings of one engine; it finds the database's address on its own node."""
 
-    signal_poll_s: float = Field(0.02, gt=0, description="between two looks for signals, while there are some")
+    signal_poll_s: float = Field(0.01, gt=0, description="between two looks for signals, while there are some")
     signal_poll_idle_s: float = Field(0.2, gt=0, description="the same, when there have been none for a while")
     signal_stripes: int = Field(
         1, gt=0, le=16, description="batches of one engine at a time: while one is being written, another is advanced"
