@@ -17,6 +17,7 @@ from timers.model import BIGINT_MAX
 
 NODES_MAX = 500  # that one instance enters in one batch: some 15 ms, unless expressions take long
 SHARE_S = 0.05  # the same in time; a node that has begun is finished
+SHARE_CHARS = 4 * 1_048_576  # the same in characters that it makes, of values and of what it sends
 NAMES_MAX = 20  # of the variables of one signal, in the history
 WHO = ("by", "key_prefix")  # a person or a role, and over HTTP by which API key
 
@@ -27,16 +28,17 @@ class Share:
 
     nodes: int
     until_s: float
+    chars: int = 0  # that the steps before this one have made
 
-    def goes_on(self) -> bool:
-        """Say whether one more node may be entered."""
+    def goes_on(self, chars: int) -> bool:
+        """Say whether one more node may be entered by a step that has made so many characters."""
         self.nodes -= 1
-        return not self.is_over
+        return self.chars + chars < SHARE_CHARS and not self.is_over
 
     @property
     def is_over(self) -> bool:
         """Say whether the rest is another batch's."""
-        return self.nodes <= 0 or time.monotonic() >= self.until_s
+        return self.nodes <= 0 or self.chars >= SHARE_CHARS or time.monotonic() >= self.until_s
 
 
 @dataclass(slots=True)
@@ -45,7 +47,7 @@ class Advanced:
 
     shape:   `signals` are those that were taken: the first of those that were read; none if the rest of an earlier step
              took all the time. `was` is the version that was read, 0 of an instance that begins;
-             `stale` counts signals that changed nothing
+             `stale` counts signals that changed nothing, and `chars` characters of values and of what is sent
     """
 
     owner: Owner
@@ -56,6 +58,7 @@ class Advanced:
     outbox: Outbox
     history: list[Row]
     stale: int = 0
+    chars: int = 0
 
     @property
     def has_rest(self) -> bool:
@@ -117,7 +120,7 @@ def advance_by(signals: Sequence[DueSignal], definition: Definition, definition_
     for taken in signals[1:] if begins else signals:
         if (done.history and share.is_over) or not _take(done, definition, taken, share):
             break
-    done.signals = signals[: len(done.history)]
+    done.signals, done.chars = signals[: len(done.history)], share.chars
     is_on_its_way = was_cut and all(row["kind"] != CONTINUED for row in done.history)
     if done.has_rest and not is_on_its_way:
         done.outbox.continue_later()
@@ -140,6 +143,7 @@ def _begun(signals: Sequence[DueSignal], definition: Definition, definition_key:
         catches=read_catches(said.get("catches")),
         goes_on=share.goes_on,
     )
+    share.chars += step.chars
     outbox.add(step.effects, now=first.server_time)
     history = [_history_of(first, {**said, "kind": BEGIN}, stale=False)]
     return Advanced(owner, signals, definition_key, 0, instance, outbox, history)
@@ -164,6 +168,7 @@ def _take(done: Advanced, definition: Definition, taken: DueSignal, share: Share
     is_stale = done.outbox.ended is not None or taken.is_first
     if not is_stale and kind not in (CONTINUED, CLOSED):
         step = advance(definition, done.instance, signal_of(taken, said), now=now, goes_on=share.goes_on)
+        share.chars += step.chars
         done.outbox.add(step.effects, now=now)
         is_stale = step.is_stale
     if (is_stale or kind == CLOSED) and taken.token is not None and done.outbox.ended is None:
@@ -179,6 +184,7 @@ def _finish_rest(done: Advanced, definition: Definition, now: datetime, share: S
     """Go on with what an earlier step had no time for, if there is something; say whether nothing is left."""
     if done.has_rest:
         step = advance(definition, done.instance, Continued(), now=now, goes_on=share.goes_on)
+        share.chars += step.chars
         done.outbox.add(step.effects, now=now)
     return not done.has_rest
 

@@ -30,6 +30,7 @@ from sql.session import Session, StatementRefused, StoreLocked, StoreTooSlow, St
 BATCH_FIRST = 16  # of a new engine: the one before may have died of a large batch
 LOGGED_MAX = 1_000  # reasons of which it is known that they are in the log
 BATCH_S = 0.25  # after so long a batch is written, and the rest of its signals are taken again
+BATCH_CHARS = 16 * 1_048_576  # the same for what is to be written
 
 Signals = Sequence[DueSignal]
 
@@ -139,16 +140,18 @@ class SignalRunner:
         await self._definitions.load(self._session, keys)
 
     def _advance_all(self, instances: Iterable[Signals]) -> Batch:
-        batch, began_s = Batch(), time.monotonic()
+        batch, began_s, chars = Batch(), time.monotonic(), 0
         for signals in instances:
             try:
                 done = self._advance(signals)
-                batch.writes.add(done.writes())
+                writes = done.writes()
+                chars += done.chars + sum(len(row["state"] or "") for row in writes.steps)
+                batch.writes.add(writes)
                 batch.advanced[signals[0].instance_key] = done
                 batch.read[signals[0].instance_key] = signals
             except Exception as error:  # noqa: BLE001 - whatever one instance does, the others go on
                 batch.failed.append((signals, error))
-            if time.monotonic() - began_s > BATCH_S:
+            if chars > BATCH_CHARS or time.monotonic() - began_s > BATCH_S:
                 break
         return batch
 

@@ -20,12 +20,14 @@ Not supported: names with spaces that the text does not make and that are neithe
 `?` in tests; `not(…)` to the right of `in`; functions in other languages; functions of feel-scala that are random.
 """
 
+from bpmn.feel.budget import Budget
 from bpmn.feel.expression import Expression, compile_expression
 from bpmn.feel.json_form import Json, from_json, to_json
 from bpmn.feel.refusal import NotFeel, TooLong, Unmet
 from bpmn.feel.values import FeelValue
 
 __all__ = [
+    "Budget",
     "Expression",
     "FeelValue",
     "Json",

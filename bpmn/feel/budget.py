@@ -11,6 +11,7 @@ from bpmn.feel.refusal import TooLong
 STEPS_MAX = 100_000
 LIST_ITEMS_MAX = 100_000
 TEXT_CHARS_MAX = 1_048_576
+VALUE_CHARS_MAX = TEXT_CHARS_MAX  # of all texts of one value that is returned; one that is there twice counts twice
 VALUE_DEPTH_MAX = 100  # lists and contexts within each other
 CALL_HEIGHT_MAX = 400  # nodes above each other in all functions that are being called; Python allows 1,000 frames
 PATTERN_TIME_S = 0.05  # of all patterns of one evaluation together
@@ -20,15 +21,38 @@ ITEMS_PER_STEP = 4
 
 
 class Budget:
-    """Hold what one evaluation may still spend, and the moment that it calls now."""
+    """Hold what one evaluation may still spend, and the moment that it calls now.
 
-    __slots__ = ("height", "now", "pattern_s", "steps", "steps_max")
+    `takes` begins the sentence for who spends more, and `way_out` ends it.
+    """
 
-    def __init__(self, now: datetime, steps_max: int) -> None:
+    __slots__ = ("height", "now", "pattern_s", "returned_chars", "steps", "steps_max", "takes", "way_out")
+
+    def __init__(
+        self,
+        now: datetime,
+        steps_max: int = STEPS_MAX,
+        *,
+        takes: str = "the expression takes",
+        way_out: str = "loop over less, or split it into several",
+    ) -> None:
         self.now = now
         self.steps = self.steps_max = steps_max
+        self.takes = takes
+        self.way_out = way_out
         self.height = 0
         self.pattern_s = PATTERN_TIME_S
+        self.returned_chars = 0  # a part without text counts as 8
+
+    def renew(self) -> None:
+        """Have all again, for who spends next."""
+        self.steps = self.steps_max
+        self.returned_chars = 0
+
+    @property
+    def spent(self) -> int:
+        """Say how many steps were taken: all, if there were too few."""
+        return self.steps_max - max(0, self.steps)
 
     def spend(self, steps: int) -> None:
         """Take steps from what is left.
@@ -37,9 +61,7 @@ class Budget:
         """
         self.steps -= steps
         if self.steps < 0:
-            raise TooLong(
-                f"the expression takes more than {self.steps_max:,} steps; loop over less, or split it into several"
-            )
+            raise TooLong(f"{self.takes} more than {self.steps_max:,} steps; {self.way_out}")
 
     def spend_on_text(self, chars: int) -> None:
         """Take the steps that a text of so many characters costs, and refuse one that is too long."""

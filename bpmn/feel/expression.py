@@ -62,8 +62,15 @@ class Expression:
         units:   a step is about a microsecond
         errors:  TooLong  it passes a bound of steps, length, depth or time; Unmet  its `assert` does not hold
         """
+        return self.evaluate_within(variables, Budget(now, steps_max))
+
+    def evaluate_within(self, variables: Mapping[str, FeelValue], budget: Budget) -> FeelValue:
+        """Evaluate the expression as `evaluate` does, with a budget that says afterwards what was spent.
+
+        errors:  as of `evaluate`
+        """
         try:
-            return self._code(Scope(variables, None, Budget(now, steps_max)))
+            return self._code(Scope(variables, None, budget))
         except RecursionError:
             raise TooLong("the expression's calls lie too deep within each other; make it flatter") from None
 

@@ -10,7 +10,7 @@ from types import NoneType
 from typing import TypeAlias
 
 from bpmn.feel.arithmetic import CONTEXT, INT_END, whole
-from bpmn.feel.budget import Budget, check_depth
+from bpmn.feel.budget import ITEMS_PER_STEP, VALUE_CHARS_MAX, Budget, check_depth
 from bpmn.feel.refusal import TooLong
 from bpmn.feel.temporal import Date, DateTime, Elapsed, Months, Time
 from bpmn.feel.temporal_text import temporal_text
@@ -22,30 +22,42 @@ Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | Non
 NODES_MAX = 250_000
 FLOAT_MAX = sys.float_info.max
 READ_AS_THEY_ARE = (bool, str, NoneType)
-WRITTEN_AS_THEY_ARE = (int, *READ_AS_THEY_ARE)
+PART_CHARS = 8  # that one part of a value counts, beside its text
 NEVER = datetime(1970, 1, 1, tzinfo=UTC)  # what a value is written at does not matter
 
 
-def from_json(value: object) -> FeelValue:
+def from_json(value: object, budget: Budget | None = None) -> FeelValue:
     """Turn what Python's `json` reads into a value; texts stay texts, also those that look like dates.
 
+    A `budget` pays for each part of lists and objects, as it does for items that a function reads.
+
     shape:   a float becomes the decimal that JSON wrote; what JSON has no word for, such as NaN, becomes null
-    errors:  TooLong  lists and objects lie too deep within each other
+    errors:  TooLong  lists and objects lie too deep within each other, or the budget is too small
     """
-    return value if isinstance(value, READ_AS_THEY_ARE) else _read(value, 0)
+    return value if isinstance(value, READ_AS_THEY_ARE) else _read(value, 0, budget or _unbounded())
 
 
-def to_json(value: FeelValue) -> Json:
-    """Turn a value into what Python's `json` writes.
+def to_json(value: FeelValue, budget: Budget | None = None) -> Json:
+    """Turn a value into what Python's `json` writes; a `budget` pays for its parts, and counts its characters.
 
     shape:   a whole number is an int, any other the nearest float; a date, time, duration or range is its text; a
              function is null
-    errors:  TooLong  it has more than 250,000 parts, or they lie too deep within each other
+    errors:  TooLong  it has more than 250,000 parts or 1,048,576 characters of text, its parts lie too deep within each
+                      other, or the budget is too small
     """
-    return value if isinstance(value, WRITTEN_AS_THEY_ARE) else _Writer().written(value, 0)
+    writer = _Writer()
+    written = writer.written(value, 0)
+    if budget is not None:
+        budget.spend(writer.parts // ITEMS_PER_STEP)
+        budget.returned_chars += writer.chars + PART_CHARS * writer.parts
+    return written
 
 
-def _read(value: object, depth: int) -> FeelValue:  # noqa: PLR0911 - one for each kind
+def _unbounded() -> Budget:
+    return Budget(NEVER, sys.maxsize)
+
+
+def _read(value: object, depth: int, budget: Budget) -> FeelValue:  # noqa: PLR0911 - one for each kind
     check_depth(depth)
     match value:
         case None | bool() | str():
@@ -55,27 +67,32 @@ def _read(value: object, depth: int) -> FeelValue:  # noqa: PLR0911 - one for ea
         case float():
             return CONTEXT.create_decimal(repr(value)) if math.isfinite(value) else None
         case list() | tuple():
-            return [_read(item, depth + 1) for item in value]
+            budget.spend(len(value) // ITEMS_PER_STEP)
+            return [_read(item, depth + 1, budget) for item in value]
         case dict():
-            return {str(key): _read(item, depth + 1) for key, item in value.items()}
+            budget.spend(len(value) // ITEMS_PER_STEP)
+            return {str(key): _read(item, depth + 1, budget) for key, item in value.items()}
         case Decimal():
             return CONTEXT.plus(value) if value.is_finite() else None
     return None
 
 
 class _Writer:
-    """Count the parts of one value while it is written: parts that are shared are written each time."""
+    """Count what one value has while it is written: parts that are shared are written each time."""
 
     def __init__(self) -> None:
-        self.left = NODES_MAX
+        self.parts = 0
+        self.chars = 0
 
     def written(self, value: FeelValue, depth: int) -> Json:  # noqa: PLR0911 - one for each kind
         check_depth(depth)
-        self.left -= 1
-        if self.left < 0:
+        self.parts += 1
+        if self.parts > NODES_MAX:
             raise TooLong(f"a value has more than {NODES_MAX:,} parts; return less of it")
         match value:
-            case None | bool() | str() | int():
+            case str():
+                return self._text(value)
+            case None | bool() | int():
                 return value
             case Decimal():
                 return _number(value)
@@ -84,10 +101,16 @@ class _Writer:
             case list():
                 return [self.written(item, depth + 1) for item in value]
             case dict():
-                return {key: self.written(item, depth + 1) for key, item in value.items()}
+                return {self._text(key): self.written(item, depth + 1) for key, item in value.items()}
             case Range() | Unlike():
                 return text_of(value, Budget(NEVER, NODES_MAX))
         return None
+
+    def _text(self, text: str) -> str:
+        self.chars += len(text)
+        if self.chars > VALUE_CHARS_MAX:
+            raise TooLong(f"a value has more than {VALUE_CHARS_MAX:,} characters of text; return less of it")
+        return text
 
 
 def _number(number: Decimal) -> int | float:

@@ -4,7 +4,7 @@
 `advance` takes one signal; `stepping` holds one step, and makes and ends tokens; `leaving` takes a token out of its
 node; `behaviours` says what a node does when a token comes to it, `events` what an event does to the tokens around it,
 `joins` and `loops` when tokens go on together, `moves` where a token can be put by hand, `variables` which values an
-expression sees.
+expression sees, `spending` how much the expressions of one element may do.
 
 Nothing here reads a clock, a database or a random number, so the same signal on the same state gives the same effects.
 """

@@ -33,11 +33,12 @@ from bpmn.step.variables import spread
 # More entries into nodes in one step are a circle of nodes that wait for nothing.
 ENTRIES_MAX = 10_000
 ANSWERED = frozenset({Kind.SERVICE, Kind.USER, Kind.CALL})
-# Asked before each node that a token enters, but for the first: may the step go on, or is the rest for the next one?
-GoesOn = Callable[[], bool]
+# Asked before each node that a token enters, but for the first: may the step go on, or is the rest for the next one? It
+# is told how many characters the step has made so far.
+GoesOn = Callable[[int], bool]
 
 
-def always() -> bool:
+def always(_chars: int) -> bool:
     """Let a step go on until all tokens wait."""
     return True
 
@@ -46,10 +47,13 @@ class Step(NamedTuple):
     """What follows from a signal; it is stale if nobody waited for it, and then nothing follows.
 
     The instance's `rest` is what the step had no time for: `Continued`, and each other signal, goes on with it.
+
+    shape:   `chars` counts characters that were made, of values and of what is sent
     """
 
     effects: tuple[Effect, ...]
     is_stale: bool = False
+    chars: int = 0
 
 
 def begin(
@@ -78,7 +82,7 @@ def begin(
     root.variables = {} if is_limited else dict(variables)
     begin_node(step, root, variables if is_limited else None)
     _run(step, goes_on)
-    return instance, Step(tuple(step.effects))
+    return instance, Step(tuple(step.effects), chars=step.spending.chars)
 
 
 def advance(
@@ -89,7 +93,7 @@ def advance(
     if not _take(step, signal):
         return Step((), is_stale=True)
     _run(step, goes_on)
-    return Step(tuple(step.effects))
+    return Step(tuple(step.effects), chars=step.spending.chars)
 
 
 def _take(step: Stepping, signal: Signal) -> bool:
@@ -167,8 +171,9 @@ def _run(step: Stepping, goes_on: GoesOn) -> None:
     """Go on until nothing is planned, and no scope is left in which something has changed; or for long enough."""
     before = step.entered
     while step.entries or step.touched:
-        if step.entries and step.entered > before and not goes_on():
+        if step.entries and step.entered > before and not goes_on(step.spending.chars):
             break
+        step.spending.begin_element()
         if not step.entries:
             key = next(iter(step.touched))
             del step.touched[key]

@@ -49,7 +49,7 @@ def begin_node(step: Stepping, token: Token, results: Mapping[str, Json] | None 
     try:
         if token.phase == Phase.ENTERED:
             if node.inputs and not is_body:
-                token.variables = assigned(node.inputs, step.instance, token, now=step.now)
+                token.variables = assigned(node.inputs, step.instance, token, step.spending)
             token.phase = Phase.HAS_INPUTS
         if token.phase == Phase.HAS_INPUTS:
             if node.boundaries or node.event_subprocesses:
@@ -202,7 +202,7 @@ def throw_escalation(step: Stepping, token: Token, escalation: Escalation) -> bo
 
 
 def _text(step: Stepping, token: Token, text: Text, meant: str) -> str:
-    return text_for(text, step.instance, token, now=step.now, meant=meant)
+    return text_for(text, step.instance, token, step.spending, meant=meant)
 
 
 def _retries(value: Json) -> int:

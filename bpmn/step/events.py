@@ -54,7 +54,7 @@ def opened_at_deployment(definition: Definition, *, now: datetime) -> tuple[Effe
 
 def _opened(step: Stepping, token: Token, node: Node) -> Iterator[Effect]:
     def text(written: Text, meant: str, seen_by: Token = token) -> str:
-        value = text_for(written, step.instance, seen_by, now=step.now, meant=f"{meant} of {node.node_id}")
+        value = text_for(written, step.instance, seen_by, step.spending, meant=f"{meant} of {node.node_id}")
         if len(value) > WAITED_CHARS_MAX:
             raise Unanswerable(
                 f"{meant} of {node.node_id} has {len(value):,} characters, and may have {WAITED_CHARS_MAX}; shorten it"

@@ -64,7 +64,7 @@ def _map_outputs(step: Stepping, token: Token, node: Node) -> None:
     """Write the outputs where they are known around the task; one execution of many asks its own variables first."""
     scope = step.alive(token.scope)
     if scope is not None:
-        written = mapped(node.outputs, step.instance, token, now=step.now)
+        written = mapped(node.outputs, step.instance, token, step.spending)
         spread(written, step.instance, token if step.is_inner(token) else scope)
 
 
@@ -86,7 +86,7 @@ def _collect(step: Stepping, token: Token, node: Node) -> None:
             "numberOfTerminatedInstances": 0,
         }
         body.loop.is_enough = is_true(
-            node.loop.completion, step.instance, token, now=step.now, meant="its completion condition"
+            node.loop.completion, step.instance, token, step.spending, meant="its completion condition"
         )
 
 
@@ -102,7 +102,7 @@ def _chosen(step: Stepping, token: Token, node: Node) -> Sequence[Flow]:
         if flow.flow_id == node.default_flow:
             continue
         if flow.condition is None or is_true(
-            flow.condition, step.instance, token, now=step.now, meant=f"the condition of the flow to {flow.target}"
+            flow.condition, step.instance, token, step.spending, meant=f"the condition of the flow to {flow.target}"
         ):
             chosen.append(flow)
             if node.kind == Kind.EXCLUSIVE:

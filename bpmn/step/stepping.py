@@ -7,10 +7,22 @@ from datetime import datetime
 from bpmn.feel import Json
 from bpmn.model.definition import Definition, Kind, Node
 from bpmn.model.expressions import Text
-from bpmn.step.effects import Change, Effect, IncidentRaised, IncidentResolved, Passed, WaitClosed
+from bpmn.step.effects import (
+    Change,
+    ChildOpened,
+    Effect,
+    IncidentRaised,
+    IncidentResolved,
+    Passed,
+    ServiceTaskOpened,
+    SignalThrown,
+    WaitClosed,
+)
+from bpmn.step.spending import Spending
 from bpmn.step.state import Entry, Instance, Rest, Token
 from bpmn.step.variables import value_of
 
+SENT = (ServiceTaskOpened, ChildOpened, SignalThrown)  # with variables, each time anew
 WAITING = frozenset({Kind.SERVICE, Kind.USER, Kind.RECEIVE, Kind.CATCH, Kind.EVENT_BASED, Kind.CALL})
 
 
@@ -25,6 +37,7 @@ class Stepping:
         self.definition = definition
         self.instance = instance
         self.now = now
+        self.spending = Spending(now)
         self.effects: list[Effect] = []
         rest = instance.rest or Rest((), (), 0)
         self.entries: deque[Entry] = deque(rest.entries)
@@ -62,10 +75,12 @@ class Stepping:
 
         errors:  Unanswerable
         """
-        return value_of(text, self.instance, token, now=self.now)
+        return value_of(text, self.instance, token, self.spending)
 
     def emit(self, effect: Effect) -> None:
         """Add what follows for the world."""
+        if isinstance(effect, SENT):
+            self.spending.send(effect.variables)
         self.effects.append(effect)
 
     def add(self, node_id: str, scope: int) -> Token:

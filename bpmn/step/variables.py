@@ -7,11 +7,11 @@ name of an input mapping stays within its task. What an output mapping writes is
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 
-from bpmn.feel import Expression, Json, TooLong, Unmet, from_json, to_json
+from bpmn.feel import Expression, Json, TooLong, Unmet
 from bpmn.model.definition import Assignment
 from bpmn.model.expressions import Text
+from bpmn.step.spending import Spending
 from bpmn.step.state import ROOT, Instance, Token
 from timers.refusal import shortened
 
@@ -20,20 +20,20 @@ class Unanswerable(ValueError):
     """Say why an expression has no value that the node can use: an incident's sentence."""
 
 
-def value_of(text: Text, instance: Instance, token: Token, *, now: datetime) -> Json:
+def value_of(text: Text, instance: Instance, token: Token, spending: Spending) -> Json:
     """Evaluate what a model wrote as text or as an expression, as JSON.
 
-    errors:  Unanswerable  the expression passed a bound, or an assertion in it does not hold
+    errors:  Unanswerable  the expression passed a bound, all of the element did, or an assertion in it does not hold
     """
-    return text if isinstance(text, str) else _evaluated(text, instance, token, now=now)
+    return text if isinstance(text, str) else _evaluated(text, instance, token, spending)
 
 
-def is_true(condition: Expression, instance: Instance, token: Token, *, now: datetime, meant: str) -> bool:
+def is_true(condition: Expression, instance: Instance, token: Token, spending: Spending, *, meant: str) -> bool:
     """Say whether a condition is true; `meant` names it in the sentence.
 
     errors:  Unanswerable  it is neither true nor false, which null is not; or as of `value_of`
     """
-    value = _evaluated(condition, instance, token, now=now)
+    value = _evaluated(condition, instance, token, spending)
     if isinstance(value, bool):
         return value
     raise Unanswerable(
@@ -42,12 +42,12 @@ def is_true(condition: Expression, instance: Instance, token: Token, *, now: dat
     )
 
 
-def text_for(text: Text, instance: Instance, token: Token, *, now: datetime, meant: str) -> str:
+def text_for(text: Text, instance: Instance, token: Token, spending: Spending, *, meant: str) -> str:
     """Evaluate what must be a text; `meant` names it in the sentence.
 
     errors:  Unanswerable  it is something else, or empty
     """
-    value = value_of(text, instance, token, now=now)
+    value = value_of(text, instance, token, spending)
     if isinstance(value, str) and value:
         return value
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -55,13 +55,16 @@ def text_for(text: Text, instance: Instance, token: Token, *, now: datetime, mea
     raise Unanswerable(f"{meant} is {shortened(value)}, not a text; correct the variable or the model")
 
 
-def _evaluated(expression: Expression, instance: Instance, token: Token, *, now: datetime) -> Json:
+def _evaluated(expression: Expression, instance: Instance, token: Token, spending: Spending) -> Json:
     try:
-        seen = {}
-        for name in expression.names:
-            if scope := _scope_with(name, instance, token):
-                seen[name] = from_json(scope.variables[name])
-        return to_json(expression.evaluate(seen, now=now))
+        return spending.evaluate(
+            expression,
+            (
+                (name, scope.variables[name])
+                for name in expression.names
+                if (scope := _scope_with(name, instance, token)) is not None
+            ),
+        )
     except (TooLong, Unmet) as error:
         raise Unanswerable(str(error)) from None
 
@@ -96,7 +99,7 @@ def spread(variables: Mapping[str, Json], instance: Instance, begin: Token) -> N
         (_scope_with(name, instance, begin) or instance.tokens[ROOT]).variables[name] = value
 
 
-def assigned(inputs: Iterable[Assignment], instance: Instance, token: Token, *, now: datetime) -> dict[str, Json]:
+def assigned(inputs: Iterable[Assignment], instance: Instance, token: Token, spending: Spending) -> dict[str, Json]:
     """Evaluate input mappings, each of which sees those before it.
 
     shape:   all variables that the token is to have. It has none of them yet, so that a retry sees no half of them
@@ -104,11 +107,12 @@ def assigned(inputs: Iterable[Assignment], instance: Instance, token: Token, *, 
     """
     given = replace(token, variables=dict(token.variables))
     for assignment in inputs:
-        _place(given.variables, assignment.target, value_of(assignment.source, instance, given, now=now))
+        value = value_of(assignment.source, instance, given, spending)
+        _place(given.variables, assignment.target, value, spending)
     return given.variables
 
 
-def mapped(outputs: Sequence[Assignment], instance: Instance, token: Token, *, now: datetime) -> dict[str, Json]:
+def mapped(outputs: Sequence[Assignment], instance: Instance, token: Token, spending: Spending) -> dict[str, Json]:
     """Evaluate output mappings, each of which sees those before it. A path keeps what else its variable holds.
 
     errors:  Unanswerable  as of `value_of`
@@ -117,20 +121,23 @@ def mapped(outputs: Sequence[Assignment], instance: Instance, token: Token, *, n
     has_paths = any(len(assignment.target) > 1 for assignment in outputs)
     around = visible(instance, instance.tokens.get(token.scope, token)) if has_paths else {}
     for assignment in outputs:
-        value = value_of(assignment.source, instance, written, now=now)
+        value = value_of(assignment.source, instance, written, spending)
         head, *inside = assignment.target
         if inside and head in around:
             written.variables.setdefault(head, around[head])
-        _place(written.variables, assignment.target, value)
+        _place(written.variables, assignment.target, value, spending)
     return written.variables
 
 
-def _place(variables: dict[str, Json], path: tuple[str, ...], value: Json) -> None:
+def _place(variables: dict[str, Json], path: tuple[str, ...], value: Json, spending: Spending) -> None:
     """Write a value at a path; what is on the way and no context becomes one."""
     *outer, name = path
     for part in outer:
         inside = variables.get(part)
-        # A copy, because the value may be shared with another scope.
-        variables[part] = inside = dict(inside) if isinstance(inside, dict) else {}
+        try:
+            # A copy, because the value may be shared with another scope.
+            variables[part] = inside = spending.copy(inside) if isinstance(inside, dict) else {}
+        except TooLong as error:
+            raise Unanswerable(str(error)) from None
         variables = inside
     variables[name] = value

@@ -142,5 +142,5 @@ async def test_while_signals_come_the_pause_is_short_and_doubles_with_each_turn_
     idle = await it.step_turn(0)
     await it.end()
 
-    assert pauses == pytest.approx([0.0, 0.004, 0.008, 0.016, 0.02, 0.02])
+    assert pauses == pytest.approx([0.0, 0.004, 0.008, 0.01, 0.01, 0.01])
     assert idle == EngineSettings().signal_poll_idle_s

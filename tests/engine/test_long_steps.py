@@ -24,6 +24,7 @@ COUNT = (
     '<scriptTask id="x"><extensionElements><zeebe:script expression="=n + 1" resultVariable="n"/>'
     '</extensionElements></scriptTask><exclusiveGateway id="g" default="g-e"/>'
 )
+TASK = '<extensionElements><zeebe:taskDefinition type="t"/></extensionElements>'
 AGAIN = "s>x x>g g>x[n < turns] g>e"
 
 
@@ -38,6 +39,43 @@ async def test_a_long_step_is_cut_and_goes_on_until_its_end() -> None:
         assert sum(entered) == 2 * 2_000 + 3
         assert [said["kind"] for step in steps for said in step.signals] == ["begin"] + ["continued"] * (len(steps) - 1)
         assert await it.query("select 1 from shardclock.deliveries") == []
+
+
+async def test_a_step_that_sends_much_is_cut_and_goes_on_until_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given forty tasks at once, each of which gets 100,000 characters
+    monkeypatch.setattr(advancing, "SHARE_CHARS", 1_000_000)
+    tasks = "".join(f'<serviceTask id="t{n}">{TASK}</serviceTask>' for n in range(40))
+    fork = " ".join(f"g>t{n}" for n in range(40))
+    async with running() as it:
+        await it.deploy(f'{START}<parallelGateway id="g"/>{tasks}', connected=f"s>g {fork}")
+
+        # When an instance begins
+        key = await it.start(big="x" * 100_000)
+
+        # Then no part of its step sent many more than 1,000,000
+        steps = await instances.steps_of(it.session, key)
+        begun = [sum(change == "entered" and node[0] == "t" for _, node, change in step.passes) for step in steps]
+        assert max(begun) <= 11
+        assert sum(begun) == len(await it.query("select 1 from shardclock.deliveries")) == 40
+
+
+async def test_a_batch_that_writes_much_is_written_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given twenty instances that are to begin, with a state of 100,000 characters and as much for a worker
+    monkeypatch.setattr(engine.runner, "BATCH_CHARS", 500_000)
+    async with running() as it:
+        await it.deploy(f'{START}<serviceTask id="t">{TASK}</serviceTask>', connected="s>t")
+        start = "select shardclock.start_process('p', jsonb_build_object('big', repeat('x', 100000)))"
+        await it.query(f"{start} from generate_series(1, 20)")
+
+        # When an engine takes a turn
+        (first, *_) = it.engine._runners
+        first._batch = 20
+        assert await first.turn()
+
+        # Then it has begun a few of them, and the others begin later
+        assert await it.query("select count(*) from shardclock.instances") == [{"count": 3}]
+        await it.settle()
+        assert await it.query("select count(*) from shardclock.instances") == [{"count": 20}]
 
 
 async def test_others_are_served_while_a_long_step_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:

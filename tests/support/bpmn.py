@@ -144,7 +144,7 @@ class Played:
         self._take_rest()
         return True
 
-    def _goes_on(self) -> bool:
+    def _goes_on(self, _chars: int) -> bool:
         return not self._by_node
 
     def _take_rest(self) -> None:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bpmn.feel import TooLong, from_json, to_json
-from tests.support.feel import json_of, value_of
+from bpmn.feel import TooLong, compile_expression, from_json, to_json
+from tests.support.feel import NOW, json_of, value_of
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**30), 10**30) | st.text() | st.floats(-1e15, 1e15).filter(bool),
@@ -78,3 +78,15 @@ def test_a_value_that_is_too_deep_is_refused_both_ways() -> None:
 
 def test_a_text_that_looks_like_a_date_stays_a_text() -> None:
     assert value_of('x instance of string and date(x) = @"2026-01-31"', x="2026-01-31") is True
+
+
+@pytest.mark.parametrize("text", ["for i in 1..20000 return big", "{a: big, b: big, c: big}", "[[big, big], [big]]"])
+def test_a_text_that_is_there_many_times_counts_as_often(text: str) -> None:
+    value = compile_expression(text).evaluate({"big": "x" * 400_000}, now=NOW)
+    with pytest.raises(TooLong, match="a value has more than 1,048,576 characters of text; return less of it"):
+        to_json(value)
+
+
+def test_long_names_of_a_context_count_as_text() -> None:
+    with pytest.raises(TooLong, match="more than 1,048,576 characters of text"):
+        to_json([{"x" * 400_000: 1}] * 3)

@@ -84,7 +84,7 @@ def test_what_the_page_says_is_refused_is_refused_with_its_sentence(row: list[st
 @pytest.mark.parametrize("row", rows("What ends an evaluation"), ids=lambda row: row[0])
 def test_what_the_page_says_ends_an_evaluation_ends_it(row: list[str]) -> None:
     with pytest.raises(TooLong) as ended:
-        evaluated(code_in(row[1]))
+        to_json(evaluated(code_in(row[1])))
 
     assert row[2] in str(ended.value)
 

@@ -8,7 +8,7 @@ from bpmn.model import Definition, InvalidModel, document, expressions, read_mod
 from bpmn.model.names import CAMUNDA_7
 from bpmn.model.paths import FLOWS_JOINED_MAX
 from bpmn.model.reading import ID_CHARS_MAX, KINDS, NOT_RUN
-from bpmn.step import loops, state
+from bpmn.step import loops, spending, state
 from bpmn.step.advance import ENTRIES_MAX
 from bpmn.step.behaviours import CALLS_DEPTH_MAX
 from bpmn.step.events import WAITED_CHARS_MAX
@@ -40,6 +40,8 @@ def test_the_page_tells_the_bounds() -> None:
     assert f"| flows into inclusive gateways that join, in a process | {FLOWS_JOINED_MAX:,} |" in bounds
     assert f"{expressions.EXPRESSION_CHARS_MAX:,} characters" in bounds
     assert f"all expressions of a model that is deployed | {expressions.EXPRESSIONS_CHARS_MAX:,} characters |" in bounds
+    steps, chars = spending.ELEMENT_STEPS_MAX, spending.ELEMENT_CHARS_MAX
+    assert f"do together | {steps:,} steps, and return {chars:,} characters |" in bounds
     assert f"wait for a time, a message or a signal | {STARTS_MAX} |" in bounds
     assert f"| items of a multi-instance | {loops.ITEMS_MAX:,} |" in bounds
     assert f"| a time, a message's or signal's name, a correlation key | {WAITED_CHARS_MAX} characters |" in bounds
