@@ -7,6 +7,7 @@ has a quota of them, and adds what it has let in since: docs/decisions/0046-quot
 import asyncio
 import time
 from collections.abc import Callable
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -74,9 +75,7 @@ class Quotas:
         errors:  StoreUnavailable  nobody can tell now what it may
         """
         standing = await self._standing_of(tenant_id)
-        if standing.limits.are_of_pending and standing.is_full and standing.is_due(self._clock()):
-            await self._look_at(standing)  # some may have fired since
-        return Room(standing, self._pool, clock=self._clock)
+        return Room(standing, self._pool, look_again=partial(self._look_again, standing), clock=self._clock)
 
     async def take_waiter(self, tenant_id: str) -> Standing:
         """Count a caller among those of its tenant who wait here, or follow the log; it is the caller's to end that.
@@ -112,6 +111,11 @@ class Quotas:
         elif standing.is_due(now_s):
             self._begin_look(standing)
         return standing
+
+    async def _look_again(self, standing: Standing) -> None:
+        """Look at a tenant that has no room as far as is known, if it is time: some of its timers may have fired."""
+        if standing.is_due(self._clock()):
+            await self._look_at(standing)
 
     async def _look_at(self, standing: Standing) -> None:
         """Look at a tenant, or wait for the look that is under way; a caller who goes does not end it for others."""

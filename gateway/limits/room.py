@@ -1,6 +1,6 @@
 """What one request takes of the room that its tenant has for more pending timers."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Self
@@ -37,9 +37,12 @@ class Room:
     end of a block, a timer that may have been written counts as written.
     """
 
-    def __init__(self, standing: Standing, pool: Pool, *, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, standing: Standing, pool: Pool, *, look_again: Callable[[], Awaitable[None]], clock: Callable[[], float]
+    ) -> None:
         self._standing = standing
         self._pool = pool
+        self._look_again = look_again
         self._clock = clock
         self._taken: dict[int, _Taken] = {}
 
@@ -54,7 +57,7 @@ class Room:
     async def take(
         self, timers: Sequence[NewTimer], requests: Sequence[IdempotentRequest | None]
     ) -> list[Problem | None]:
-        """Take room for more timers, one after the other.
+        """Take room for more timers, one after the other; nobody is refused by an old count.
 
         shape:   `requests` has for each timer its request, or None. For each None, or why there is no room for it: it
                  says when to ask again
@@ -63,6 +66,8 @@ class Room:
         """
         if not self._standing.limits.are_of_pending:
             return [None] * len(timers)
+        if not self._fits(timers):
+            await self._look_again()
         places = await self._places_of(timers)
         answered = set[tuple[str, str]]()
         asked = [request for request in requests if request is not None]

@@ -32,11 +32,6 @@ class Standing:
         """Say whether something would be forgotten with it."""
         return self.waiting > 0 or self._in_flight.timers > 0
 
-    @property
-    def is_full(self) -> bool:
-        """Say whether not even a timer without a payload has room."""
-        return self.exceeded_by(Pending(1, 0)) is not None
-
     def is_due(self, now_s: float) -> bool:
         """Say whether it is time for another look."""
         return now_s >= self._next_s

@@ -10,10 +10,11 @@ from unittest import mock
 import pytest
 
 from gateway.limits import room
+from gateway.limits.quotas import STALE_S
 from sql.session import StoreUnavailable
 from sql.tenants.tenants import set_limits
 from tests.support.factories import query, value
-from tests.support.gateways import NDJSON, Api, Said, serving
+from tests.support.gateways import NDJSON, Api, Said, canceled, serving
 from tests.support.sql_client import session as session_of
 
 HOUR = {"delay": "PT1H"}
@@ -72,6 +73,20 @@ async def test_lines_that_replace_need_no_room_and_the_others_do(dsn: str, api: 
 
     assert [line["outcome"] for line in again] == ["replaced"] * 3 + ["refused"]
     assert "3 pending timers" in again[3]["why"]
+
+
+async def test_lines_for_which_an_old_count_has_no_room_are_let_in_if_there_is_room_by_now(dsn: str, api: Api) -> None:
+    # Given a tenant that has scheduled two of four timers, and cancelled them
+    await limit(dsn, timers_max=4)
+    await canceled(api, "a", "b", tenant="acme")
+
+    # When it schedules four, after the pause between two looks
+    later_s = api.gateway.quotas._clock() + STALE_S - 1
+    with mock.patch.object(api.gateway.quotas, "_clock", return_value=later_s):
+        said = await many(api, *[HOUR] * 4)
+
+    # Then it gets all of them
+    assert [line["outcome"] for line in said.lines] == ["created"] * 4
 
 
 async def test_a_request_that_was_answered_before_needs_no_room_to_be_answered_again(dsn: str, api: Api) -> None:

@@ -47,7 +47,6 @@ def test_a_timer_without_a_payload_needs_no_bytes() -> None:
 
     assert standing.exceeded_by(ONE) == ("payload_bytes", 10)
     assert standing.exceeded_by(Pending(1, 0)) is None
-    assert not standing.is_full
 
 
 def test_what_was_not_written_gives_its_room_back() -> None:
@@ -84,7 +83,7 @@ def test_a_look_without_a_count_takes_the_limits_and_keeps_the_last_count() -> N
     standing.end(Limits(timers_max=4), None, 101.0, next_s=102.0)
 
     assert standing.has("timers") == 4
-    assert standing.is_full
+    assert standing.exceeded_by(ONE) == ("timers", 4)
 
 
 def test_a_look_that_fails_forgets_nothing() -> None:
