@@ -13,6 +13,7 @@ from gateway.access import keyed, unconditional
 from gateway.combining import Combiner
 from gateway.errors import HANDLERS
 from gateway.gateway import Gateway
+from gateway.limits.intake import Intake
 from gateway.limits.models import ModelReader
 from gateway.limits.places import Places
 from gateway.limits.quotas import Quotas
@@ -69,6 +70,7 @@ ELSEWHERE = "ask another gateway"
 NO_WAIT = f"ask without wait, or {ELSEWHERE}"
 STREAM = "follow the log, lease records or wait for a run here"
 OTHERS_SHARE = 4  # one session in so many is lent to no tenant that has all the others
+INTAKE_BYTES = 48 * 1024 * 1024  # of bodies of many lines: three times as much memory
 QUOTA_SESSIONS = 2  # on Postgres, to count what tenants have
 # Their changes heed idempotency keys.
 OF_PROCESSES = tuple(it.router for it in (processes, instances, messages, tasks, service_tasks, incidents))
@@ -180,6 +182,7 @@ async def _opened(
                 settings.gateway_task_waits_max, doing="wait for service tasks here", way_out=NO_WAIT
             ),
             models=models,
+            intake=Intake(INTAKE_BYTES),
             stopping=stopping,
         )
         async with reporting(gateway, stats, watched):

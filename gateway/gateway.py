@@ -11,6 +11,7 @@ from fastapi import Depends
 from starlette.requests import Request
 
 from gateway.combining import Combiner
+from gateway.limits.intake import Intake
 from gateway.limits.models import ModelReader
 from gateway.limits.places import Places
 from gateway.limits.quotas import Quotas
@@ -58,6 +59,7 @@ class Gateway:
     wait_places: Places  # for ends, of timers and instances
     task_wait_places: Places
     models: ModelReader
+    intake: Intake  # of bodies of many lines
     stopping: asyncio.Event  # set when nobody is to wait any longer
 
     def stop_waits(self) -> None:

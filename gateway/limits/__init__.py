@@ -5,5 +5,6 @@ room      what one request takes of that
 standing  how much of that it has, as one gateway knows it
 rates     how many writes a second
 places    so many at once, and no more
+intake    so many bytes of large bodies at a time, and who comes later waits
 models    models are read one at a time, beside the requests
 """

@@ -35,6 +35,11 @@ async def read_object(
     return found
 
 
+def size_of_body(request: Request, *, bytes_max: int) -> int:
+    """Say how many bytes a body may have: as many as its sender says, and at most `bytes_max`."""
+    return min(int(request.headers.get("content-length", bytes_max)), bytes_max)
+
+
 async def read_body(request: Request, media_type: str, *, bytes_max: int, within_s: float) -> bytes:
     """Read a body whole; a client that sends no `Content-Type` is taken at its word, and one without a body, too.
 

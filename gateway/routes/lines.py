@@ -15,7 +15,7 @@ from gateway.answers.answer import moment_text
 from gateway.gateway import Gateway, Here
 from gateway.limits.room import Room
 from gateway.reference.openapi import body_of
-from gateway.requests.bodies import NDJSON, read_body
+from gateway.requests.bodies import NDJSON, read_body, size_of_body
 from gateway.requests.callers import Caller
 from gateway.requests.idempotency import KEY_CHARS_MAX, KEY_RULE, is_key, request_with
 from gateway.requests.listing import in_pieces
@@ -88,14 +88,25 @@ async def create_timers(request: Request, gateway: Here, caller: Scheduler) -> R
     within 24 hours, also by another request or alone with that key, it gets the first answer. A line without one is
     scheduled again, unless it has a name, with `on_conflict` `ignore`.
     """
-    body = await read_body(request, NDJSON, bytes_max=LINES_BYTES_MAX, within_s=gateway.settings.gateway_body_s)
+    size, body_s = size_of_body(request, bytes_max=LINES_BYTES_MAX), gateway.settings.gateway_body_s
+    async with gateway.intake.hold(caller.tenant_id, size, within_s=body_s):
+        body = await read_body(request, NDJSON, bytes_max=LINES_BYTES_MAX, within_s=body_s)
+        outcomes = await _schedule_all(gateway, caller, body)
+    return await in_pieces(outcomes, NDJSON)
+
+
+async def _schedule_all(gateway: Gateway, caller: Caller, body: bytes) -> list[bytes]:
+    """Schedule the lines of a body, as many as its tenant may write.
+
+    shape:   as of `_schedule`
+    errors:  Problem  there are too many, or its tenant writes too often; and as of `_schedule`
+    """
     lines = [(number, line) for number, line in enumerate(body.split(b"\n"), start=1) if line.strip()]
     if len(lines) > LINES_MAX:
         raise Problem(TOO_LARGE, f"the body has {len(lines):,} lines; send at most {LINES_MAX:,} at once")
     await gateway.quotas.take_writes(caller.tenant_id, len(lines))
     with await gateway.quotas.room(caller.tenant_id) as room:
-        outcomes = await _schedule(gateway, caller, lines, room)
-    return await in_pieces(outcomes, NDJSON)
+        return await _schedule(gateway, caller, lines, room)
 
 
 async def _schedule(gateway: Gateway, caller: Caller, lines: Sequence[tuple[int, bytes]], room: Room) -> list[bytes]:
