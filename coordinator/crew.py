@@ -1,7 +1,7 @@
 """One turn for the keepers of one role: learn which of them live, decide, and act on the difference."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from structlog.typing import FilteringBoundLogger
 
@@ -51,6 +51,7 @@ class Crew:
         self._backoff = SpawnBackoff()
         self._quarantine = Quarantine()
         self._told_quarantined: set[str] = set()
+        self._nodes: Sequence[str] = ()
 
     async def turn(self, leadership: Leadership, wanted: int) -> None:
         """Make one turn: read, decide, act.
@@ -58,9 +59,27 @@ class Crew:
         errors:  StoreUnavailable, StatementRefused, RayUnavailable  the turn ended half way: call again
         """
         await self._supervisor.adopt()
-        nodes = await self._fleet.nodes()
-        holders = await self._take_over(nodes, leadership)
-        await self._act(plan(wanted, self._observe(holders, nodes)), leadership)
+        self._nodes = await self._fleet.nodes()
+        holders = await self._take_over(leadership)
+        await self._act(plan(wanted, self._observe(holders)), leadership)
+
+    async def turn_without_ray(self, leadership: Leadership, wanted: int) -> None:
+        """End the holders that are silent, and give their slots to the others: that takes Postgres alone.
+
+        What Ray said of an actor's end before it fell silent itself may be wrong, and is not acted on. Nor is anything
+        while no actor is supervised: whose holders these are is not known then.
+
+        errors:  StoreUnavailable, StatementRefused  the turn ended half way: call again
+        """
+        if not self._supervisor.names():
+            return
+        holders, silent = await self._watched()
+        may_end = silent if leadership.leads else silent & self._supervisor.names()
+        lost = {h.holder: SILENT for h in holders if h.actor_name in may_end}
+        await self._end(lost, leadership)
+        todo = plan(wanted, self._observe([h for h in holders if h.holder not in lost]))
+        if todo.assign and leadership.leads:
+            await self._assign(todo, leadership)
 
     async def adopt(self) -> None:
         """Supervise the actors that an earlier incarnation of the coordinator started.
@@ -87,19 +106,19 @@ class Crew:
         self._backoff.reset()
         self._quarantine.reset()
 
-    def _observe(self, holders: Sequence[Holder], nodes: Sequence[str]) -> Observed:
+    def _observe(self, holders: Sequence[Holder]) -> Observed:
         """Describe the actual state; actors that are gone are left out."""
         now_s = time.monotonic()
         mine = {h.actor_name: h for h in holders if h.cluster_id == self._cluster_id}
         late = self._supervisor.learn_starts(mine, stalled_s=self._settings.stalled_s)
         keepers = self._supervisor.keepers(mine, self._suspects(mine))
         self._quarantine.fail(late, now_s=now_s)
-        self._quarantine.learn_nodes(keepers, nodes, now_s=now_s)
+        self._quarantine.learn_nodes(keepers, self._nodes, now_s=now_s)
         quarantined = self._quarantine.nodes(now_s=now_s)
-        self._tell_avoided(quarantined if len(nodes) > 1 else ())  # the only node is used all the same
+        self._tell_avoided(quarantined if len(self._nodes) > 1 else ())  # the only node is used all the same
         return Observed(
             keepers=keepers,
-            nodes=nodes,
+            nodes=self._nodes,
             quarantined=quarantined,
             foreign_holders=[h.holder for h in holders if h.cluster_id != self._cluster_id and h.part is not None],
         )
@@ -114,16 +133,24 @@ class Crew:
         else:
             self._log.info("quarantine over")
 
-    async def _take_over(self, nodes: Sequence[str], leadership: Leadership) -> list[Holder]:
+    async def _watched(self) -> tuple[list[Holder], set[str]]:
+        """Read the holders, and name the actors of those that are silent; the supervised ones of these count as gone.
+
+        shape:   also holders of other clusters
+        """
+        holders = await list_holders(self._session, self.role)
+        self._detector.check({holder.actor_name: holder.seen_at for holder in holders}, now_s=time.monotonic())
+        silent = self._detector.silent(longer_than_s=self._settings.silent_s)
+        self._supervisor.give_up(silent, SILENT)
+        return holders, silent
+
+    async def _take_over(self, leadership: Leadership) -> list[Holder]:
         """Read the holders, end those that are lost, and drop the actors that are gone.
 
         shape:   the holders that are left, also those of other clusters
         """
-        holders = await list_holders(self._session, self.role)
+        holders, silent = await self._watched()
         mine = {holder.actor_name: holder for holder in holders if holder.cluster_id == self._cluster_id}
-        self._detector.check({holder.actor_name: holder.seen_at for holder in holders}, now_s=time.monotonic())
-        silent = self._detector.silent(longer_than_s=self._settings.silent_s)
-        self._supervisor.give_up(silent, SILENT)
         gone = self._supervisor.gone()
         late = self._supervisor.overdue_to_start(mine)
         gone |= dict.fromkeys(late, NEVER_STARTED)
@@ -138,15 +165,21 @@ class Crew:
             silent=silent,
             leads=leadership.leads,
         )
-        # The statement ends holders only while our term lasts. A coordinator that was frozen for longer could otherwise
-        # end holders that its successor has started.
+        await self._end(lost, leadership)
+        self._learn(gone, mine)
+        await self._supervisor.drop(gone)
+        return [h for h in holders if h.holder not in lost]
+
+    async def _end(self, lost: Mapping[int, str], leadership: Leadership) -> None:
+        """End holders, each with the reason.
+
+        The statement ends them only while our term lasts. A coordinator that was frozen for longer could otherwise end
+        holders that its successor has started.
+        """
         if lost and (ended := await end_holders(self._session, list(lost), why="dead", term=leadership.term)):
             await self._cut_off([it.holder for it in ended])
             self.stats.count_takeovers(ended, lost)
             self._log.warning("took over", why={f"{it.holder:016x}": lost[it.holder] for it in ended})
-        self._learn(gone, mine, nodes)
-        await self._supervisor.drop(gone)
-        return [h for h in holders if h.holder not in lost]
 
     async def _cut_off(self, holders: Sequence[int]) -> None:
         """Free the rows that a frozen process may have locked in the middle of a claim or a firing."""
@@ -155,7 +188,7 @@ class Crew:
         except StatementRefused as error:
             self._log.warning("could not cut off", error=str(error))
 
-    def _learn(self, gone: dict[str, str], mine: dict[str, Holder], nodes: Sequence[str]) -> None:
+    def _learn(self, gone: dict[str, str], mine: dict[str, Holder]) -> None:
         """Quarantine the nodes on which actors failed; if that is every node, the cause is elsewhere: back off."""
         now_s = time.monotonic()
         ages_s = {name: self._supervisor.age_s(name) for name in gone}
@@ -165,7 +198,7 @@ class Crew:
             if why in (UNREACHABLE, SILENT) or ages_s[name] < STARTING_S
         ]
         self._quarantine.fail(lost, now_s=now_s)
-        everywhere = set(nodes) <= set(self._quarantine.nodes(now_s=now_s))
+        everywhere = set(self._nodes) <= set(self._quarantine.nodes(now_s=now_s))
         self._backoff.learn_ages((it for it in ages_s.values() if everywhere or it >= STARTING_S), now_s=now_s)
 
     def _suspects(self, mine: dict[str, Holder]) -> set[str]:

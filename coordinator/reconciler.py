@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import structlog
 
@@ -19,6 +19,7 @@ from sql.cluster.leadership import Leadership, lead, resign
 from sql.dsn import Dsn
 from sql.session import Session, StatementRefused, StoreUnavailable
 
+RAY_AGAIN_S = 5.0  # after a question that Ray did not answer
 HANDED_OVER_S = 0.1  # between two checks whether another cluster has taken the slots
 
 
@@ -53,6 +54,7 @@ class Reconciler:
         ]
         self._leads: bool | None = None
         self._fresh = True
+        self._ray_again_s = 0.0
         self._retention = Retention(self._session, keep_days=settings.retention_days)
         # The forecast counts timers, so only the number of shards follows it. An operator scales the other roles.
         shards = next(fleet for fleet in fleets if fleet.role == SHARD)
@@ -76,11 +78,12 @@ class Reconciler:
             self._changed.clear()
             try:
                 await self.turn()
-                failing = False
+                failing = failing and self._is_without_ray
             except (StoreUnavailable, StatementRefused, RayUnavailable) as error:
-                # Without news from Postgres no keeper can be called silent.
-                for crew in self._crews:
-                    crew.forget_silence()
+                if not isinstance(error, RayUnavailable):
+                    # Without news from Postgres no keeper can be called silent.
+                    for crew in self._crews:
+                        crew.forget_silence()
                 if not failing:
                     self._log.warning("turn failed", error=str(error))
                 failing = True
@@ -96,8 +99,31 @@ class Reconciler:
             wanted[SHARD] = await self._scaling.turn(leadership, self._incarnation)
         else:
             await self._scaling.stand_by()
-        for crew in self._crews:
-            await crew.turn(leadership, wanted[crew.role])
+        await self._turn_crews(leadership, wanted)
+
+    @property
+    def _is_without_ray(self) -> bool:
+        """Say whether Ray did not answer, and is not to be asked again yet."""
+        return time.monotonic() < self._ray_again_s
+
+    async def _turn_crews(self, leadership: Leadership, wanted: Mapping[str, int]) -> None:
+        """Let each crew act; while Ray does not answer, as far as Postgres alone is enough.
+
+        errors:  RayUnavailable  it was asked, and has not answered
+        """
+        left = list(self._crews)
+        unanswered: RayUnavailable | None = None
+        try:
+            while left and not self._is_without_ray:
+                await left[0].turn(leadership, wanted[left[0].role])
+                del left[0]
+        except RayUnavailable as error:
+            self._ray_again_s = time.monotonic() + RAY_AGAIN_S
+            unanswered = error
+        for crew in left:
+            await crew.turn_without_ray(leadership, wanted[crew.role])
+        if unanswered is not None:
+            raise unanswered
 
     def stop(self) -> None:
         """Ask the loop to end; `run` then drains every keeper and gives up the lead."""

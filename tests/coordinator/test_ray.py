@@ -301,6 +301,26 @@ async def test_a_frozen_shard_is_replaced_and_stops_when_it_wakes(rays: RayOfNod
         await eventually(lambda: not psutil.pid_exists(frozen.pid), within_s=10)
 
 
+async def test_a_shard_that_dies_while_rays_head_hangs_is_taken_over(rays: RayOfNodes, dsn: str) -> None:
+    # Given two shards that serve, and a head that answers nobody
+    await rays.coordinate(dsn, silent_s=3.5)
+    victim, survivor = await until_serving(dsn, 2)
+    (head,) = rays.processes("gcs_server")
+    async with exactly_once(dsn):
+        head.suspend()
+        try:
+            # When one of the shards dies
+            await kill_shard(dsn, victim)
+
+            # Then the other one gets its slots before Ray answers again
+            await eventually(lambda: has_ended(dsn, victim, "dead"), within_s=20)
+            (left,) = await until_serving(dsn, 1)
+            assert left.holder == survivor.holder
+        finally:
+            head.resume()
+        await until_serving(dsn, 2)
+
+
 @pytest.mark.exhaustive
 async def test_the_coordinator_starts_beside_its_maker_again_and_again(rays: RayOfNodes, dsn: str) -> None:
     for _ in range(2):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from coordinator.fleet import RayFleet
+from coordinator.fleet import RayFleet, RayUnavailable
 from coordinator.reconciler import Reconciler
 from coordinator.settings import CoordinatorSettings
 from sql.cluster.holders import SHARD, Incarnation, list_holders, register_holder
@@ -60,11 +60,14 @@ class FakeFleet(RayFleet):
         self.placed: list[str] = []
         self.asked_for: list[int] = []
         self.reconcilers: list[Reconciler] = []
+        self.is_away = False
 
     async def nodes(self) -> list[str]:
+        self._answer()
         return ["node"]
 
     async def actors(self) -> dict[str, Any]:
+        self._answer()
         return dict(self.there)
 
     async def spawn(self, node_id: str) -> tuple[str, Any]:
@@ -74,10 +77,15 @@ class FakeFleet(RayFleet):
         return actor_name, actor
 
     async def kill(self, actor: Any) -> None:
+        self._answer()
         self.killed.append(actor)
 
     async def ask_for_nodes(self, shards: int) -> None:
         self.asked_for.append(shards)
+
+    def _answer(self) -> None:
+        if self.is_away:
+            raise RayUnavailable("it does not answer")
 
 
 def reconciler_of(dsn: str, fleet: FakeFleet, leader: int = 1, cluster_id: str = BLUE, **more: float) -> Reconciler:

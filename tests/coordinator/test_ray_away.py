@@ -1,0 +1,113 @@
+"""Prove what a coordinator does while Ray does not answer: what it can with Postgres alone, and nothing by hearsay."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from coordinator import reconciler as reconcilers
+from coordinator.fleet import RayUnavailable
+from coordinator.reconciler import Reconciler
+from sql.cluster.holders import beat, list_holders, register_holder
+from sql.session import Session
+from tests.support.fake_fleet import GREEN, FakeFleet, ask, incarnation, kept, living, reconciler_of, serving
+from tests.support.waiting import eventually
+
+SILENT_S = 0.05
+
+
+@pytest.fixture(autouse=True)
+def _asked_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reconcilers, "RAY_AGAIN_S", 0.0)
+
+
+async def turn_without(reconciler: Reconciler) -> None:
+    """Take a turn in which Ray is asked, and does not answer."""
+    with pytest.raises(RayUnavailable):
+        await reconciler.turn()
+
+
+async def test_the_slots_of_a_silent_shard_go_to_the_others(session: Session, dsn: str, fleet: FakeFleet) -> None:
+    # Given two shards that serve, and a Ray that does not answer
+    reconciler = reconciler_of(dsn, fleet, silent_s=SILENT_S)
+    _, second = await serving(session, reconciler)
+    fleet.is_away = True
+
+    # When one of them is silent
+    async def only_the_other_is_heard() -> bool:
+        await beat(session, second, held=0)
+        await turn_without(reconciler)
+        return await living(session) == [second]
+
+    await eventually(only_the_other_is_heard)
+
+    # Then the other one has all slots, and when Ray is back, the silent actor is killed and another one started
+    (left,) = await list_holders(session)
+    assert (left.part, left.part_count) == (0, 1)
+    fleet.is_away = False
+    await beat(session, second, held=0)
+    await reconciler.turn()
+    assert fleet.killed == [fleet.there["shard-1"]]
+    assert list(fleet.there) == ["shard-1", "shard-2", "shard-3"]
+
+
+async def test_an_actor_that_only_seems_to_have_ended_keeps_its_slots(
+    session: Session, dsn: str, fleet: FakeFleet
+) -> None:
+    reconciler = reconciler_of(dsn, fleet)
+    await serving(session, reconciler)
+    fleet.is_away = True
+    fleet.there["shard-1"].dies.set()
+    await eventually(lambda: bool(reconciler._crews[0]._supervisor.gone()))
+
+    await turn_without(reconciler)
+
+    assert await kept(session) == {11: 0, 12: 1}
+
+
+async def test_a_coordinator_that_knows_no_actor_yet_ends_nobody(session: Session, dsn: str, fleet: FakeFleet) -> None:
+    await serving(session, reconciler_of(dsn, fleet))
+    fleet.is_away = True
+    successor = reconciler_of(dsn, fleet, leader=2, silent_s=SILENT_S)
+
+    await turn_without(successor)
+    await asyncio.sleep(2 * SILENT_S)
+    await turn_without(successor)
+
+    assert await kept(session) == {11: 0, 12: 1}
+
+
+async def test_who_does_not_lead_ends_its_own_silent_shards_alone(session: Session, dsn: str, fleet: FakeFleet) -> None:
+    # Given a cluster that stands by, and a shard of the one that leads
+    await ask(session, 2, GREEN)
+    await register_holder(session, incarnation(21, cluster_id=GREEN, actor_name="green-1"))
+    reconciler = reconciler_of(dsn, fleet, silent_s=SILENT_S)
+    await reconciler.turn()
+    await register_holder(session, incarnation(11, actor_name="shard-1"))
+    await reconciler.turn()
+    fleet.is_away = True
+
+    # When both are silent, then it ends its own
+    async def its_own_has_ended() -> bool:
+        await turn_without(reconciler)
+        return await living(session) == [21]
+
+    await eventually(its_own_has_ended)
+
+
+async def test_after_a_question_without_an_answer_ray_is_left_alone_for_a_while(
+    session: Session, dsn: str, fleet: FakeFleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reconcilers, "RAY_AGAIN_S", 600.0)
+    reconciler = reconciler_of(dsn, fleet, silent_s=SILENT_S)
+    _, second = await serving(session, reconciler)
+    fleet.is_away = True
+    await turn_without(reconciler)
+
+    async def only_the_other_is_heard() -> bool:
+        await beat(session, second, held=0)
+        await reconciler.turn()  # it raises nothing: nobody was asked
+        return await living(session) == [second]
+
+    await eventually(only_the_other_is_heard)
