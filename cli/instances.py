@@ -189,7 +189,10 @@ def set_(
     given = read_variables(variables, option="JSON")
 
     async def do(session: Session) -> int:
-        sent = await instances.set_variables(session, instance_key, given, token=token)
+        # A second of imports, which no other command needs.
+        from service import token_moves
+
+        sent = await token_moves.set_variables(session, instance_key, given, token=token)
         return await _end_sent(session, sent, instance_key, "its variables can't be set", as_json=as_json)
 
     return with_signals(do)

@@ -172,7 +172,10 @@ def _print_workers(state: Status, workers: Sequence[Holder], living: Sequence[Ho
     columns = ["worker", "cluster", "holder", "node", "host", "pid", "in hand", "seen"]
     print_table("", columns, [_keeper_row(worker) for worker in workers])
     if state.deliveries and not serving:
-        tell("no worker is running: start one with `shardclock up`, with `--app` if handlers are wanted")
+        tell(
+            "no worker is running: `shardclock up` starts some, with `--app` if handlers are wanted;"
+            " just after its start this takes a few seconds"
+        )
 
 
 def _print_engines(measured: ProcessMeasures, engines: Sequence[Holder]) -> None:

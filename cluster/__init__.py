@@ -23,6 +23,7 @@ kernel releases the file locks, Postgres recovers from its log. An orderly stop 
     ray_cluster, host, node  Ray: ours or a named one, the process that holds it, what its nodes learn
     actors       the actors of all roles, as Ray runs them
     gateway, exporter        the processes beside it
+    end_of_input             how a process learns that who started it has gone
     restarts, failed         when something that died is started again, and why a cluster can't run
     drain        a node that is about to leave
     families     all metrics, brought together

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 
 from cluster import logs
+from cluster.end_of_input import wait_for_end_of_input
 from cluster.node import environment_with
 from cluster.restarts import Restarts
 from cluster.settings import PREFIX, InvalidSettings, Settings, load_settings
@@ -111,7 +112,7 @@ def main() -> int:
 
 
 def _stop_at_end_of_input() -> None:
-    sys.stdin.buffer.read()
+    wait_for_end_of_input()
     os.kill(os.getpid(), signal.SIGTERM)
 
 

@@ -19,6 +19,7 @@ from typing import Any
 import structlog
 
 from cluster import logs
+from cluster.end_of_input import wait_for_end_of_input
 from cluster.ray_cluster import (
     RayRefused,
     ensure_coordinator,
@@ -172,8 +173,7 @@ def _stop_event() -> threading.Event:
         signal.signal(number, lambda *_: stop.set())
 
     def wait_for_the_end() -> None:
-        while os.read(sys.stdin.fileno(), 1024):
-            pass
+        wait_for_end_of_input()
         stop.set()
 
     threading.Thread(target=wait_for_the_end, name="stdin", daemon=True).start()

@@ -34,6 +34,8 @@ SHOWN = frozenset({
     "payload_bytes", "waiters", "endpoints", "timers_max", "payload_bytes_max", "waiters_max", "endpoints_max",
     "wanted", "min", "max", "target_per_s",
 })  # fmt: skip
+# The same of those whose values are numbers: a process's token is one, and a bulk change's token is a text.
+SHOWN_NUMBERS = frozenset({"token"})
 
 
 def shown(fields: Mapping[str, object]) -> dict[str, Any]:
@@ -48,8 +50,13 @@ def shown(fields: Mapping[str, object]) -> dict[str, Any]:
 def _object(fields: Mapping[str, object], *, depth: int) -> dict[str, Any]:
     given = [(name, value) for name, value in fields.items() if value is not None and value is not False]
     return {
-        _name(name): _value(value, depth=depth) if name in SHOWN else WITHHELD for name, value in given[:FIELDS_MAX]
+        _name(name): _value(value, depth=depth) if _is_shown(name, value) else WITHHELD
+        for name, value in given[:FIELDS_MAX]
     }
+
+
+def _is_shown(name: str, value: object) -> bool:
+    return name in SHOWN or (name in SHOWN_NUMBERS and isinstance(value, int))
 
 
 def _value(value: object, *, depth: int) -> Any:

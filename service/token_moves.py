@@ -1,14 +1,17 @@
-"""Where tokens of an instance may be moved: what can't happen is refused before it is sent."""
+"""Where tokens of an instance may be moved, and which get variables: what can't happen is refused before it is sent."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import islice
 
+from bpmn.feel import Json
 from bpmn.model import Definition, read_model
 from bpmn.step import Instance, StateTooNew, read_state
 from bpmn.step.moves import scopes_for
 from bpmn.step.state import ROOT
 from bpmn.step.stepping import Stepping
+from sql.processes import instances
 from sql.processes.definitions import StoredDefinition, read_definition
 from sql.processes.instances import find_instance, move_tokens
 from sql.session import Session
@@ -66,9 +69,37 @@ async def move(
     return await move_tokens(session, instance_key, terminated=terminated, begun=begun, tenant_id=tenant_id)
 
 
+async def set_variables(
+    session: Session,
+    instance_key: int,
+    variables: Mapping[str, Json],
+    *,
+    token: int = ROOT,
+    tenant_id: str | None = None,
+) -> bool:
+    """Set variables of a token, 1: of the process; False: the instance has ended, or never was.
+
+    An instance that goes on meanwhile may still make it stale.
+
+    errors:  Refusal           the token is not there, as the instance is now; or a text can't be stored
+             StatementRefused  the variables are too large
+             StoreUnavailable  the outcome is unknown: call again
+    """
+    if token != ROOT:
+        found = await find_instance(session, instance_key, tenant_id=tenant_id)
+        if found is not None and found.state is not None:
+            with suppress(StateTooNew):  # its engine knows
+                _check_is_there(token, read_state(found.state))
+    return await instances.set_variables(session, instance_key, variables, token=token, tenant_id=tenant_id)
+
+
 def _check_token(token: int, instance: Instance) -> None:
     if token == ROOT:
         raise Refusal(f"token {ROOT} is the process itself; cancel the instance instead")
+    _check_is_there(token, instance)
+
+
+def _check_is_there(token: int, instance: Instance) -> None:
     if token not in instance.tokens:
         there = (f"{it.key} at {shortened(it.node_id)}" for it in instance.tokens.values() if it.key != ROOT)
         raise Refusal(f"token {token} is not in the instance now: {_listed(there, 'its tokens are')}")

@@ -80,8 +80,11 @@ async def get_delivery(gateway: Here, timer_key: Key, caller: Reader) -> Deliver
     """Show a delivery that is on its way."""
     async with gateway.pool.session(caller.tenants) as session:
         found = await find_delivery(session, timer_key)
-    if found is None or found.tenant_id != caller.tenant_id or found.state == "DEAD":
-        sentence = f"no delivery of timer {timer_key} is on its way: it has ended, is a dead letter, or never was"
+    is_own = found is not None and found.tenant_id == caller.tenant_id
+    if found is not None and is_own and found.state == "DEAD":
+        raise Problem(NOT_FOUND, f"the delivery of timer {timer_key} is a dead letter; /v1/dead-letters lists those")
+    if found is None or not is_own:
+        sentence = f"no delivery of timer {timer_key} is on its way: it has ended, or never was; the log has its end"
         raise Problem(NOT_FOUND, sentence)
     return DeliveryAnswer.of(found)
 

@@ -194,7 +194,7 @@ async def set_variables(instance_key: Key, request: Request, caller: Writer) -> 
     asked = await read_model(request, SetVariablesRequest)
 
     async def do(session: Session) -> InstanceKeyAnswer:
-        sent = await statements.set_variables(
+        sent = await token_moves.set_variables(
             session, instance_key, asked.variables, token=asked.token, tenant_id=caller.tenant_id
         )
         return await _sent(session, caller, instance_key, sent, "its variables can't be set")

@@ -60,6 +60,15 @@ def test_a_thousand_instances_may_be_more_and_are_told_so(shell: Shell) -> None:
     assert shell("processes", "list", "--json").json[0]["running"] == 1_000
 
 
+def test_variables_for_a_token_that_is_not_there_are_refused(shell: Shell) -> None:
+    begun(shell)
+    nobody = shell("processes", "set", 101, '{"a": 1}', "--token", 9)
+    assert nobody.code == BAD_INPUT
+    assert "token 9 is not in the instance now: its tokens are 3 at 'u'" in nobody.err
+    assert shell("processes", "set", 101, '{"a": 1}', "--token", 3).code == DONE
+    assert shell("processes", "set", 101, '{"a": 1}').code == DONE
+
+
 def test_a_move_to_what_is_not_there_is_refused(shell: Shell) -> None:
     begun(shell)
     nowhere = shell("processes", "move", 101, "--begin", "nonode")

@@ -95,6 +95,8 @@ async def test_a_token_is_moved_and_one_that_is_gone_is_told_over_http() -> None
         (task,) = (await api.get("/v1/tasks")).json["tasks"]
         assert task["node_id"] == "in"
         (await api.post(path, move)).assert_problem("refused", 422, "token 3 is not in the instance now")
+        late = await api.post(f"/v1/instances/{key}/variables", {"variables": {"a": 1}, "token": 3})
+        late.assert_problem("refused", 422, "token 3 is not in the instance now")
         assert (await api.post("/v1/instances/7/move", move)).status == 404
         async with Session(sc.dsn, application="test") as session:
             assert (await processes.find(session, key)).found.state == "RUNNING"

@@ -84,6 +84,17 @@ def test_the_one_that_up_starts_ends_with_it(dsn: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM], ids=lambda sign: sign.name)
+def test_the_one_that_up_starts_ends_in_silence_when_it_is_told_to(dsn: str, sign: signal.Signals) -> None:
+    command = [sys.executable, "-P", "-m", MODULE]
+    with gateway_process(as_role(dsn, "gateway"), command=command) as (_, process):
+        process.send_signal(sign)
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+        assert process.wait(BOUND_S) == 0
+
+
+@pytest.mark.slow
 def test_with_a_certificate_it_speaks_tls_and_nothing_else(dsn: str, tmp_path: Path) -> None:
     authority = Authority(tmp_path / "ca")
     authority.certify("localhost")

@@ -25,10 +25,16 @@ def test_what_was_given_is_recorded_and_what_was_not_is_left_out() -> None:
     assert shown(fields) == {"name": "billing", "limit": 0, "policy": {"rate_per_s": 2.5}}
 
 
-@pytest.mark.parametrize("field", ["secret", "headers", "header", "url", "config", "payload", "token", "colour"])
+@pytest.mark.parametrize("field", ["secret", "headers", "header", "url", "config", "payload", "colour"])
 def test_of_a_field_that_is_not_known_to_be_harmless_only_the_name_is_recorded(field: str) -> None:
     for value in ("hunter2", 7, ["hunter2"], {"name": "hunter2"}):
         assert shown({field: value, "policy": {field: value}}) == {field: WITHHELD, "policy": {field: WITHHELD}}
+
+
+def test_a_processs_token_is_a_number_and_shown_and_a_bulk_changes_token_is_a_text_and_is_not() -> None:
+    assert shown({"instance_key": 200062, "token": 4}) == {"instance_key": 200062, "token": 4}
+    for value in ("hunter2", ["hunter2"], {"name": "hunter2"}):
+        assert shown({"token": value}) == {"token": WITHHELD}
 
 
 def test_long_texts_lists_and_objects_are_cut() -> None:
