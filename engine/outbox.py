@@ -3,9 +3,12 @@
 What is opened and closed again within one batch leaves no rows.
 """
 
-from collections.abc import Iterable
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from hashlib import sha256
+from itertools import chain
 from typing import Any, NamedTuple
 
 from bpmn.model import Definition, Kind
@@ -34,6 +37,7 @@ from timers.model import NAME_CHARS_MAX, TimerType
 from timers.moment import parse_due_date
 from timers.zone import UTC_ZONE, agreed_zone
 
+TO_ITSELF_CHARS_MAX = 16 * 1_048_576  # in the signals that one instance throws to itself in one batch
 Opened = TimerOpened | MessageOpened | SignalOpened | ServiceTaskOpened | TaskOpened | ChildOpened
 TIMER_TYPES = {Kind.BOUNDARY: TimerType.BOUNDARY, Kind.START: TimerType.START_EVENT}
 # Of what an end tells the instance whose call activity waits.
@@ -63,12 +67,13 @@ class Outbox:
         self._owner = owner
         self._definition = definition
         self._first_new = first_new
-        self._opened: dict[tuple[int, str], tuple[Opened, datetime]] = {}
+        self._opened: defaultdict[int, dict[str, tuple[Opened, datetime]]] = defaultdict(dict)  # by token and node
         self._closed: list[tuple[int, str | None]] = []
         self._resolved: set[int] = set()
         self._thrown: list[SignalThrown] = []
         self._escalated: list[EscalationThrown] = []
         self._to_itself: list[tuple[int, str, SignalThrown]] = []
+        self._to_itself_chars = 0
         self._returned: list[int] = []
         self._continues_later = False
 
@@ -92,17 +97,17 @@ class Outbox:
                 case Ended():
                     self.ended = effect
                 case _:
-                    self._opened[effect.token, effect.node_id] = effect, now
+                    self._opened[effect.token][effect.node_id] = effect, now
 
     @property
     def awaits_messages(self) -> bool:
         """Say whether a token has come to wait for a message."""
-        return any(isinstance(effect, MessageOpened) for effect, _ in self._opened.values())
+        return any(isinstance(effect, MessageOpened) for effect, _ in self._waits())
 
     @property
     def service_tasks(self) -> int:
         """Count the service tasks that wait for a worker."""
-        return sum(isinstance(effect, ServiceTaskOpened) for effect, _ in self._opened.values())
+        return sum(isinstance(effect, ServiceTaskOpened) for effect, _ in self._waits())
 
     def stopped(self) -> list[Row]:
         """Tell which tokens have stopped, and why: an incident that is resolved is gone, and its sentence with it."""
@@ -121,7 +126,7 @@ class Outbox:
             key | {"token": it.token, "node_id": it.node_id, "sentence": it.sentence} for it in self.raised.values()
         ]
         writes.thrown += [tenant | {"name": it.name, "variables": dict(it.variables)} for it in self._thrown]
-        for effect, now in self._opened.values():
+        for effect, now in self._waits():
             self._open(effect, now, writes)
         writes.sent += [
             tenant
@@ -154,16 +159,29 @@ class Outbox:
         """Close a wait again for which a signal came though nobody waits: it may have been written after the first."""
         self._closed.append((token, node_id))
 
+    def _waits(self) -> Iterator[tuple[Opened, datetime]]:
+        """Give what was opened and is not closed, and when."""
+        return chain.from_iterable(by_node.values() for by_node in self._opened.values())
+
     def _throw(self, thrown: SignalThrown) -> None:
         """Throw a signal to all, and to those of this instance that are not in the database yet."""
         self._thrown.append(thrown)
-        for effect, _ in self._opened.values():
+        chars = len(json.dumps(dict(thrown.variables)))
+        for effect, _ in self._waits():
             if isinstance(effect, SignalOpened) and effect.name == thrown.name:
                 self._to_itself.append((effect.token, effect.node_id, thrown))
+                self._to_itself_chars += chars
+        if self._to_itself_chars > TO_ITSELF_CHARS_MAX:
+            raise ValueError(
+                f"the instance throws {len(self._to_itself):,} signals to itself, which have more than"
+                f" {TO_ITSELF_CHARS_MAX:,} characters in their variables; map less to what throws them"
+            )
 
     def _close(self, token: int, node_id: str | None) -> None:
-        for opened in [it for it in self._opened if it[0] == token and node_id in (None, it[1])]:
-            del self._opened[opened]
+        if node_id is None:
+            self._opened.pop(token, None)
+        else:
+            self._opened[token].pop(node_id, None)
         if token < self._first_new:
             self._closed.append((token, node_id))
 

@@ -13,6 +13,7 @@ from timers.repeat import Repeat
 from timers.zone import UTC_ZONE, comes_twice, exists, offset_at, to_local
 
 SECOND = timedelta(seconds=1)
+GAP_MAX = timedelta(days=3_660)  # between two occurrences; in a longer one nobody looks what the clock has skipped
 
 
 class Foreseen(NamedTuple):
@@ -63,6 +64,8 @@ def _edges(rule: Rule, before: datetime, occurrence: Occurrence) -> Iterator[str
 
 def _skipped(rule: Cron, before: datetime, moment: datetime) -> Iterator[str]:
     """Tell which local times match the rule, but were skipped by the clock."""
+    if moment - before > GAP_MAX:
+        return
     # UTC skips no local time, so there the rule matches all of them.
     everything = replace(rule, zone=UTC_ZONE)
     for change in clock_changes(rule.zone, before, moment):

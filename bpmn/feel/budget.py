@@ -4,6 +4,7 @@ A step is about a microsecond of work: one turn of a loop, ten nodes of its body
 reads, or 256 characters of a text that is made or compared.
 """
 
+import time
 from datetime import datetime
 
 from bpmn.feel.refusal import TooLong
@@ -15,6 +16,8 @@ VALUE_CHARS_MAX = TEXT_CHARS_MAX  # of all texts of one value that is returned; 
 VALUE_DEPTH_MAX = 100  # lists and contexts within each other
 CALL_HEIGHT_MAX = 400  # nodes above each other in all functions that are being called; Python allows 1,000 frames
 PATTERN_TIME_S = 0.05  # of all patterns of one evaluation together
+TIME_S = 2.0  # of the processor, twenty times what all steps should take: for what costs more than it is counted
+LOOK_STEPS = 256  # between two looks at that time
 NODES_PER_STEP = 10
 TEXT_CHARS_PER_STEP = 256
 ITEMS_PER_STEP = 4
@@ -23,10 +26,13 @@ ITEMS_PER_STEP = 4
 class Budget:
     """Hold what one evaluation may still spend, and the moment that it calls now.
 
-    `takes` begins the sentence for who spends more, and `way_out` ends it.
+    `takes` begins the sentence for who spends more, and `way_out` ends it. It is of the thread that makes it.
     """
 
-    __slots__ = ("height", "now", "pattern_s", "returned_chars", "steps", "steps_max", "takes", "way_out")
+    __slots__ = (
+        "_look_at", "_look_steps", "_time_s", "_until_s", "height", "now", "pattern_s", "returned_chars", "steps",
+        "steps_max", "takes", "way_out",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -35,19 +41,25 @@ class Budget:
         *,
         takes: str = "the expression takes",
         way_out: str = "loop over less, or split it into several",
+        time_s: float = TIME_S,
+        look_steps: int = LOOK_STEPS,
     ) -> None:
         self.now = now
-        self.steps = self.steps_max = steps_max
+        self.steps_max = steps_max
+        self._time_s = time_s
+        self._look_steps = look_steps
+        self.renew()
         self.takes = takes
         self.way_out = way_out
         self.height = 0
         self.pattern_s = PATTERN_TIME_S
-        self.returned_chars = 0  # a part without text counts as 8
 
     def renew(self) -> None:
         """Have all again, for who spends next."""
         self.steps = self.steps_max
-        self.returned_chars = 0
+        self.returned_chars = 0  # a part without text counts as 8
+        self._until_s = time.thread_time() + self._time_s
+        self._look_at = max(0, self.steps - self._look_steps)
 
     @property
     def spent(self) -> int:
@@ -57,11 +69,18 @@ class Budget:
     def spend(self, steps: int) -> None:
         """Take steps from what is left.
 
-        errors:  TooLong  there are not so many left
+        errors:  TooLong  there are not so many left, or the time is over
         """
         self.steps -= steps
+        if self.steps < self._look_at:
+            self._look()
+
+    def _look(self) -> None:
         if self.steps < 0:
             raise TooLong(f"{self.takes} more than {self.steps_max:,} steps; {self.way_out}")
+        if time.thread_time() > self._until_s:
+            raise TooLong(f"{self.takes} more than {self._time_s:g} s; {self.way_out}")
+        self._look_at = max(0, self.steps - self._look_steps)
 
     def spend_on_text(self, chars: int) -> None:
         """Take the steps that a text of so many characters costs, and refuse one that is too long."""

@@ -97,13 +97,13 @@ class _Writer:
             case Decimal():
                 return _number(value)
             case Date() | Time() | DateTime() | Months() | Elapsed():
-                return temporal_text(value)
+                return self._text(temporal_text(value))
             case list():
                 return [self.written(item, depth + 1) for item in value]
             case dict():
                 return {self._text(key): self.written(item, depth + 1) for key, item in value.items()}
             case Range() | Unlike():
-                return text_of(value, Budget(NEVER, NODES_MAX))
+                return self._text(text_of(value, Budget(NEVER, NODES_MAX)))
         return None
 
     def _text(self, text: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
 from bpmn.feel.budget import TEXT_CHARS_PER_STEP, Budget, check_depth
@@ -18,6 +18,7 @@ from bpmn.feel.temporal import SECOND_NS, Date, DateTime, Elapsed, Months, Time
 FeelValue = object  # as listed above; `object`, so that mypy makes us look before we use one
 
 NUMBER = frozenset({int, Decimal})
+EXACT = Context(prec=100, Emin=-10_000, Emax=10_000, traps=[])
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +128,11 @@ def order_key(value: FeelValue) -> tuple[object, Any] | None:
     return make(value) if make else None
 
 
+def number_key(number: int | Decimal) -> str:
+    """Return a text that equal numbers share; anybody can find numbers whose own hashes are the same."""
+    return str(EXACT.normalize(Decimal(number)))
+
+
 def identity(value: FeelValue, budget: Budget, depth: int = 0) -> object:
     """Return a key that two values share if they are equal, so that a list's distinct values are found in one pass."""
     check_depth(depth)
@@ -143,6 +149,8 @@ def identity(value: FeelValue, budget: Budget, depth: int = 0) -> object:
             return "range", *ends, value.has_start, value.has_end
         case Unlike():
             return "unlike", identity(value.value, budget, depth + 1)
+        case int() | Decimal() if not isinstance(value, bool):
+            return "number", number_key(value)
     key = order_key(value)
     return (kind_of(value), *(key or (value if isinstance(value, bool) else id(value),)))
 
@@ -155,6 +163,7 @@ def _equal_lists(left: list[FeelValue], right: list[FeelValue], budget: Budget, 
 
 
 def _equal_contexts(left: dict[str, FeelValue], right: dict[str, FeelValue], budget: Budget, depth: int) -> bool:
+    budget.spend_on_list(len(left))
     return left is right or (
         left.keys() == right.keys()
         and all(equal(item, right[key], budget, depth + 1) is True for key, item in left.items())

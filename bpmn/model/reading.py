@@ -26,6 +26,7 @@ from bpmn.model.triggers import SUFFIX, Shared, read_message, read_trigger
 from timers.refusal import shortened
 
 ID_CHARS_MAX = 200  # of what a token can be at: its id stands in timers, tasks and each line of the history
+NAME_CHARS_MAX = 1_000  # of what people read; the rest is left out
 KINDS = {
     "startEvent": Kind.START, "endEvent": Kind.END, "intermediateCatchEvent": Kind.CATCH,
     "intermediateThrowEvent": Kind.THROW, "boundaryEvent": Kind.BOUNDARY,
@@ -96,7 +97,7 @@ class _Process:
         nodes = {node_id: Node(**fields) for node_id, fields in self.nodes.items()}
         definition = Definition(
             process_id=process_id,
-            name=self.element.get("name", ""),
+            name=self.element.get("name", "")[:NAME_CHARS_MAX],
             nodes=nodes,
             starts=tuple(node.node_id for node in nodes.values() if _starts_instances(node, process_id)),
             joins=joins_of(nodes),

@@ -7,6 +7,7 @@ from datetime import datetime
 from bpmn.feel import Budget, Expression, Json, TooLong, from_json, to_json
 
 ELEMENT_STEPS_MAX = 1_000_000  # about a second
+ELEMENT_S = 5.0  # of the processor
 ELEMENT_CHARS_MAX = 4 * 1_048_576  # of text, in the values of its expressions
 EVALUATION_STEPS = 2  # of each expression, however little it does
 COPIED_PER_STEP = 64  # entries of a context
@@ -23,7 +24,12 @@ class Spending:
         self.now = now
         self.chars = 0
         self._budget = Budget(
-            now, ELEMENT_STEPS_MAX, takes="the expressions of the element take together", way_out=WAY_OUT
+            now,
+            ELEMENT_STEPS_MAX,
+            takes="the expressions of the element take together",
+            way_out=WAY_OUT,
+            time_s=ELEMENT_S,
+            look_steps=0,
         )
 
     def begin_element(self) -> None:
@@ -52,9 +58,9 @@ class Spending:
             )
         return written
 
-    def send(self, variables: Mapping[str, Json]) -> None:
-        """Count what goes to a worker, or to another instance."""
-        self.chars += len(json.dumps(variables))
+    def send(self, *what: object) -> None:
+        """Count what goes to a worker, or to another instance, as JSON."""
+        self.chars += sum(len(json.dumps(each)) for each in what if each)
 
     def copy(self, context: Mapping[str, Json]) -> dict[str, Json]:
         """Copy a context.

@@ -1,6 +1,6 @@
 """Hold one step: the instance that it changes, the nodes that tokens are about to enter, and what follows."""
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
@@ -16,13 +16,13 @@ from bpmn.step.effects import (
     Passed,
     ServiceTaskOpened,
     SignalThrown,
+    TaskOpened,
     WaitClosed,
 )
 from bpmn.step.spending import Spending
 from bpmn.step.state import Entry, Instance, Rest, Token
 from bpmn.step.variables import value_of
 
-SENT = (ServiceTaskOpened, ChildOpened, SignalThrown)  # with variables, each time anew
 WAITING = frozenset({Kind.SERVICE, Kind.USER, Kind.RECEIVE, Kind.CATCH, Kind.EVENT_BASED, Kind.CALL})
 
 
@@ -79,8 +79,15 @@ class Stepping:
 
     def emit(self, effect: Effect) -> None:
         """Add what follows for the world."""
-        if isinstance(effect, SENT):
-            self.spending.send(effect.variables)
+        match effect:
+            case ServiceTaskOpened():
+                self.spending.send(effect.variables, effect.headers, effect.headers)  # as variables, and by themselves
+            case ChildOpened():
+                self.spending.send(effect.variables, effect.catches)
+            case SignalThrown():
+                self.spending.send(effect.variables)
+            case TaskOpened():
+                self.spending.send(effect.form_key)
         self.effects.append(effect)
 
     def add(self, node_id: str, scope: int) -> Token:
@@ -127,8 +134,20 @@ class Stepping:
         self.end(token, Change.TERMINATED)
 
     def terminate_inside(self, scope: Token) -> None:
-        """Take away all tokens inside a scope, and those that are about to come."""
-        for child in self.instance.children(scope.key):
-            self.terminate(child)
-        scope.arrived.clear()
-        self.entries = deque(entry for entry in self.entries if entry.scope != scope.key)
+        """Take away all tokens inside a scope, the innermost first, and those that are about to come."""
+        children: defaultdict[int, list[Token]] = defaultdict(list)
+        for token in self.instance.tokens.values():
+            children[token.scope].append(token)
+        cleared = set[int]()
+        opened = [(scope, iter(children[scope.key]))]
+        while opened:
+            at, left = opened[-1]
+            if (child := next(left, None)) is not None:
+                opened.append((child, iter(children[child.key])))
+                continue
+            opened.pop()
+            at.arrived.clear()
+            cleared.add(at.key)
+            if opened:
+                self.end(at, Change.TERMINATED)
+        self.entries = deque(entry for entry in self.entries if entry.scope not in cleared)

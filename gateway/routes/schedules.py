@@ -1,5 +1,6 @@
 """Look ahead: what a rule will do, before anything is scheduled by it."""
 
+import asyncio
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -8,7 +9,7 @@ from fastapi import APIRouter, Query
 from gateway.access import Reader
 from gateway.answers.timers import OccurrenceAnswer, PreviewAnswer
 from timers.moment import parse_due_date
-from timers.preview import preview
+from timers.preview import Foreseen, preview
 from timers.schedule import first_of, parse_schedule
 from timers.zone import zone_of
 
@@ -29,6 +30,11 @@ async def preview_schedule(
     clock = zone_of(zone)
     schedule = parse_schedule(rule, clock.key)
     created = datetime.now(UTC).replace(microsecond=0) if start is None else parse_due_date(start, schedule.zone)
-    first_of(schedule, created)
-    foreseen = preview(schedule, created, count=count)
+
+    def foresee() -> list[Foreseen]:
+        first_of(schedule, created)
+        return preview(schedule, created, count=count)
+
+    # Many occurrences of a rare rule take a second: others have their turn meanwhile.
+    foreseen = await asyncio.to_thread(foresee)
     return PreviewAnswer(occurrences=[OccurrenceAnswer.of(one) for one in foreseen])

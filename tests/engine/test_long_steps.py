@@ -9,7 +9,7 @@ import pytest
 import structlog
 
 import engine.runner
-from engine import advancing
+from engine import advancing, outbox
 from engine.runner import SignalRunner
 from engine.stats import EngineStats
 from service.processes import variables_of
@@ -57,6 +57,28 @@ async def test_a_step_that_sends_much_is_cut_and_goes_on_until_its_end(monkeypat
         begun = [sum(change == "entered" and node[0] == "t" for _, node, change in step.passes) for step in steps]
         assert max(begun) <= 11
         assert sum(begun) == len(await it.query("select 1 from shardclock.deliveries")) == 40
+
+
+async def test_what_an_instance_throws_to_itself_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given an instance in which ten tokens wait for a signal
+    monkeypatch.setattr(outbox, "TO_ITSELF_CHARS_MAX", 500_000)
+    signal = '<signalEventDefinition signalRef="g"/>'
+    waits = "".join(f'<intermediateCatchEvent id="w{n}">{signal}</intermediateCatchEvent>' for n in range(10))
+    given = '<zeebe:ioMapping><zeebe:input source="=big" target="big"/></zeebe:ioMapping>'
+    throw = f'<intermediateThrowEvent id="x"><extensionElements>{given}</extensionElements>{signal}</intermediateThrowEvent>'
+    fork = " ".join(f"f>w{n}" for n in range(10))
+    async with running() as it:
+        await it.deploy(
+            f'{START}<parallelGateway id="f"/>{waits}{throw}',
+            connected=f"s>f {fork} f>x",
+            beside='<signal id="g" name="go"/>',
+        )
+
+        # When it throws that signal to all of them with 100,000 characters, then it fails alone
+        key = await it.start(big="x" * 100_000)
+        (put_off,) = await it.query("select failures::text from shardclock.deliveries")
+        assert "10 signals to itself, which have more than 500,000 characters" in put_off["failures"]
+        assert await it.query(f"select 1 from shardclock.instances where instance_key = {key}") == []
 
 
 async def test_a_batch_that_writes_much_is_written_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:

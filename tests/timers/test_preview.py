@@ -1,9 +1,11 @@
 """A preview shows what a schedule will do, and says so wherever a clock's change makes it odd."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 
+import timers.preview
 from timers.cron import parse_cron
 from timers.occurrence import Rule
 from timers.preview import Foreseen, preview
@@ -41,6 +43,24 @@ def test_a_preview_shows_no_more_than_the_rule_repeats_nor_than_asked_for(text: 
 
 def test_a_preview_of_a_rule_that_never_matches_is_empty() -> None:
     assert preview(parse_cron("0 0 0 30 2 ?", BERLIN), moment("2026-01-01T00:00Z"), count=3) == []
+
+
+def test_between_occurrences_that_are_decades_apart_nobody_looks_what_the_clock_has_skipped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked_at: list[timedelta] = []
+
+    def note(_zone: ZoneInfo, since: datetime, until: datetime) -> tuple[()]:
+        looked_at.append(until - since)
+        return ()
+
+    monkeypatch.setattr(timers.preview, "clock_changes", note)
+    lisbon = zone_of("Europe/Lisbon")
+    assert len(preview(parse_cron("0 0 0 29 2 MON", lisbon), moment("2026-01-01T00:00Z"), count=20)) == 20
+    assert looked_at == []
+    preview(parse_cron("0 0 0 29 2 ?", lisbon), moment("2026-01-01T00:00Z"), count=20)
+    assert len(looked_at) == 20
+    assert max(looked_at) < timedelta(days=3_000)
 
 
 def test_a_preview_says_when_the_clock_has_changed_since_the_occurrence_before() -> None:

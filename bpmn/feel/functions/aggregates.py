@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 from bpmn.feel.arithmetic import CONTEXT, Number, add, divide, finite, multiply, subtract
 from bpmn.feel.budget import Budget
 from bpmn.feel.functions.registry import counted
 from bpmn.feel.temporal import Elapsed, Months
-from bpmn.feel.values import NUMBER, FeelValue, less
+from bpmn.feel.values import NUMBER, FeelValue, less, number_key
 
 Items = list[FeelValue]
 
@@ -95,11 +96,10 @@ def mode(budget: Budget, items: Items) -> FeelValue:
     numbers = _numbers(budget, items)
     if numbers is None:
         return None
-    counts: dict[Number, int] = {}
-    for number in numbers:
-        counts[number] = counts.get(number, 0) + 1
+    counts = Counter(map(number_key, numbers))
     most = max(counts.values(), default=0)
-    return sorted(number for number, times in counts.items() if times == most)
+    firsts = {number_key(number): number for number in reversed(numbers)}
+    return sorted(number for key, number in firsts.items() if counts[key] == most)
 
 
 @counted("all", "list: list")

@@ -15,9 +15,10 @@ def get_value(m: Entries, key: str) -> FeelValue:
     return m.get(key)
 
 
-@builtin("get value", "context: context, keys: list")
-def get_value_within(context: Entries, keys: list[FeelValue]) -> FeelValue:
+@counted("get value", "context: context, keys: list")
+def get_value_within(budget: Budget, context: Entries, keys: list[FeelValue]) -> FeelValue:
     """Return the entry that a list of keys leads to, each within the one before."""
+    budget.spend_on_list(len(keys))
     value: FeelValue = context
     for key in keys:
         value = value.get(key) if isinstance(value, dict) and isinstance(key, str) else None

@@ -14,6 +14,7 @@ from bpmn.feel.values import FeelValue, equal
 
 PLAIN_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 NUMBER_CHARS_MAX = 100
+NUMBER_CHARS_PER_STEP = 128  # to take the separators out
 GROUPING = {None, " ", ",", "."}
 POINTS = {None, ",", "."}
 
@@ -30,11 +31,12 @@ def string(budget: Budget, value: FeelValue) -> str | None:
     return None if value is None else text_of(value, budget)
 
 
-@builtin("number", "from: string")
-@builtin("number", "from: string, grouping separator: string?")
-@builtin("number", "from: string, grouping separator: string?, decimal separator: string?")
-def number(text: str, grouping: str | None = None, point: str | None = None) -> Number | None:
+@counted("number", "from: string")
+@counted("number", "from: string, grouping separator: string?")
+@counted("number", "from: string, grouping separator: string?, decimal separator: string?")
+def number(budget: Budget, text: str, grouping: str | None = None, point: str | None = None) -> Number | None:
     """Read a number, with separators of thousands and decimals."""
+    budget.spend(len(text) // NUMBER_CHARS_PER_STEP)
     if grouping not in GROUPING or point not in POINTS or grouping == (point or "."):
         return None
     plain = (text.replace(grouping, "") if grouping else text).replace(point or ".", ".")

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 
 import regex
 
-from bpmn.feel.budget import PATTERN_TIME_S, Budget
+from bpmn.feel.budget import PATTERN_TIME_S, TEXT_CHARS_MAX, Budget
 from bpmn.feel.refusal import TooLong
 
 PATTERN_CHARS_MAX = 1_000
@@ -40,6 +40,8 @@ def compiled(pattern: str, flags: str, budget: Budget) -> Pattern | None:
     """
     if len(pattern) > PATTERN_CHARS_MAX:
         raise TooLong(f"a pattern has {len(pattern):,} characters; it has at most {PATTERN_CHARS_MAX:,}")
+    # The steps are those of compiling, also where it is compiled already: so that a result depends on no history.
+    budget.spend(PATTERN_STEPS + len(pattern) // 4)
     found = _compiled(pattern, flags)
     if found is None:
         return None
@@ -63,9 +65,7 @@ def _compiled(pattern: str, flags: str) -> _Compiled | None:
     if parts is None or (chars := _expanded_chars(parts)) > EXPANDED_CHARS_MAX:
         return None
     try:
-        # The steps are those of compiling, also where it is compiled already: so that a result depends on no history.
-        found = regex.compile("".join(parts), bits)
-        return _Compiled(found, PATTERN_STEPS + len(pattern) // 4 + chars // 4)
+        return _Compiled(regex.compile("".join(parts), bits), chars // 4)
     except (regex.error, ValueError, OverflowError, RecursionError):
         return None
 
@@ -108,12 +108,14 @@ def replaced(pattern: Pattern, text: str, replacement: str, budget: Budget) -> s
         parts, start, chars = [], 0, 0
         for match in pattern.finditer(text, timeout=left_s):
             budget.spend(1)
+            # Counted before it is made: a few characters of the replacement may each stand for the whole text.
+            chars += match.start() - start
+            chars += sum(len(it) if isinstance(it, str) else match.end(it) - match.start(it) for it in pieces)
+            if chars > TEXT_CHARS_MAX:
+                budget.spend_on_text(chars)
             new = "".join(piece if isinstance(piece, str) else match[piece] or "" for piece in pieces)
             parts += [text[start : match.start()], new]
-            chars += match.start() - start + len(new)
             start = match.end()
-            if chars > 1_048_576:
-                budget.spend_on_text(chars)
         budget.spend_on_text(chars + len(text) - start)
         return "".join([*parts, text[start:]])
 

@@ -15,15 +15,17 @@ def length(string: str) -> int:
     return len(string)
 
 
-@builtin("substring", "string: string, start position: number")
-@builtin("substring", "string: string, start position: number, length: number")
-def substring(string: str, start: Number, length: Number | None = None) -> str | None:
+@counted("substring", "string: string, start position: number")
+@counted("substring", "string: string, start position: number, length: number")
+def substring(budget: Budget, string: str, start: Number, length: Number | None = None) -> str | None:
     """Cut out a part; the first character has the position 1, the last one -1."""
     if start == 0 or (length is not None and length < 1):
         return None
     first = clamped(start) - 1 if start > 0 else len(string) + clamped(start)
     last = len(string) if length is None else first + clamped(length)
-    return string[max(first, 0) : max(last, 0)]
+    part = string[max(first, 0) : max(last, 0)]
+    budget.spend_on_text(len(part))
+    return part
 
 
 @counted("upper case", "string: string")
@@ -47,9 +49,10 @@ def trim(budget: Budget, string: str) -> str:
     return string.strip()
 
 
-@builtin("is blank", "string: string")
-def is_blank(string: str) -> bool:
+@counted("is blank", "string: string")
+def is_blank(budget: Budget, string: str) -> bool:
     """Say whether there is nothing but spaces."""
+    budget.spend_on_text(len(string))
     return not string.strip()
 
 

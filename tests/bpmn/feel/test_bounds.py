@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from bpmn.feel import NotFeel, TooLong, Unmet, compile_expression, to_json
+from bpmn.feel import Budget, NotFeel, TooLong, Unmet, compile_expression, to_json
 from bpmn.feel.budget import LIST_ITEMS_MAX, TEXT_CHARS_MAX
 from tests.support.feel import NOW, json_of, value_of
 
@@ -15,6 +15,8 @@ DOUBLED = (
     + ", ".join(f"a{i}: [a{i - 1}, a{i - 1}], b{i}: [b{i - 1}, b{i - 1}]" for i in range(1, 60))
     + ", r: %s}.r"
 )
+# A text of 90,000 characters, and what is made of it.
+LONG = '{long: string join(for i in 1..9000 return "1,1,1,1,1,"), r: %s}.r'
 STEPS = "takes more than 100,000 steps; loop over less, or split it into several"
 DEEP = "has more than 100 lists and contexts within each other; make it flatter"
 LARGE = r"computes a number of over 10\^6144; no number is that large"
@@ -47,6 +49,13 @@ ENDED = [
     ("for i in 1..1000 return [partial[-1]]", DEEP),
     ("for i in 1..5000 return partial", STEPS),
     ('for i in 1..9000 return matches("aaaaaaaaaaaaaaaaaaaaaaaaaaaaa!", "(a|a)*(a|a)*(a|aa)+b")', "patterns take more"),
+    (LONG % "count(for i in 1..60000 return substring(long, 2))", STEPS),
+    (LONG % 'count(for i in 1..60000 return number(long, ","))', STEPS),
+    (LONG % "count(for i in 1..60000 return is blank(long))", STEPS),
+    (LONG % 'replace(long, "^.+$", string join(for i in 1..3000 return "$0"))', "a string of 270,000,000 characters"),
+    (LONG % 'for i in 1..200 return [long.."2"]', "more than 1,048,576 characters of text"),
+    (LONG % "for i in 1..200 return (!= long)", "more than 1,048,576 characters of text"),
+    ('{keys: for i in 1..20000 return "k", r: for i in 1..60000 return get value({}, keys)}.r', STEPS),
     (f'matches("a", "{"a" * 1001}")', "a pattern has 1,001 characters; it has at most 1,000"),
     ("10 ** 400", "a number is over 2e[+]308, the largest that JSON's readers know; return a smaller one"),
 ]
@@ -110,6 +119,22 @@ def test_who_evaluates_says_how_many_steps_it_may_take() -> None:
     assert expression.evaluate({}, now=NOW, steps_max=1_000) == list(range(1, 101))
     with pytest.raises(TooLong, match="takes more than 50 steps"):
         expression.evaluate({}, now=NOW, steps_max=50)
+
+
+@pytest.mark.parametrize("call", ["mode(%s)", "distinct values(%s)", "duplicate values(%s)", "union(%s)"])
+def test_numbers_whose_hashes_are_the_same_cost_no_more_than_others(call: str) -> None:
+    began_s = time.process_time()
+
+    value_of(call % "for i in 1..20000 return i * 2305843009213693951")
+
+    assert time.process_time() - began_s < SECONDS_MAX
+
+
+def test_what_costs_more_time_than_it_is_counted_ends_when_its_time_is_over() -> None:
+    expression = compile_expression("for i in 1..1000 return i")
+
+    with pytest.raises(TooLong, match=r"the expression takes more than 0 s; loop over less"):
+        expression.evaluate_within({}, Budget(NOW, time_s=0.0))
 
 
 def test_everyday_lists_and_texts_are_far_from_the_bounds() -> None:
