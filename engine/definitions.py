@@ -9,6 +9,8 @@ from sql.processes.definitions import read_definition
 from sql.session import Session
 
 KEPT_MAX = 1_000
+NODES_KEPT_MAX = 100_000  # of all together, each some 2 KB
+PAIRS_PER_NODE = 50  # of an inclusive gateway and a node before it, which take as much as one node
 
 
 class Gone(LookupError):
@@ -22,9 +24,11 @@ class ModelRefused(Exception):
 class Definitions:
     """Keep the definitions that were used last, each with the tenant whose it is; None: its model is refused."""
 
-    def __init__(self, kept_max: int = KEPT_MAX) -> None:
+    def __init__(self, kept_max: int = KEPT_MAX, nodes_max: int = NODES_KEPT_MAX) -> None:
         self._kept: OrderedDict[int, tuple[str, Definition | None]] = OrderedDict()
         self._kept_max = kept_max
+        self._nodes_max = nodes_max
+        self._nodes = 0
 
     async def load(self, session: Session, definition_keys: Iterable[int]) -> None:
         """Read those that are not known yet; one that is not there stays unknown.
@@ -39,8 +43,11 @@ class Definitions:
                 self._kept.move_to_end(key)
             elif (found := await _read(session, key)) is not None:
                 self._kept[key] = found
-        while len(self._kept) > max(self._kept_max, len(wanted)):
-            self._kept.popitem(last=False)
+                self._nodes += _nodes_of(found[1])
+        # Those that are wanted now were used last, and stay whatever they take.
+        while len(self._kept) > len(wanted) and (len(self._kept) > self._kept_max or self._nodes > self._nodes_max):
+            _, (_, forgotten) = self._kept.popitem(last=False)
+            self._nodes -= _nodes_of(forgotten)
 
     def get(self, definition_key: int, tenant_id: str) -> Definition:
         """Return a definition of a tenant that was loaded.
@@ -54,6 +61,13 @@ class Definitions:
         if definition is None:
             raise ModelRefused(f"this release refuses the model of the definition {definition_key}")
         return definition
+
+
+def _nodes_of(definition: Definition | None) -> int:
+    """Say how much memory a definition takes, in nodes."""
+    if definition is None:
+        return 1
+    return len(definition.nodes) + sum(map(len, definition.upstream.values())) // PAIRS_PER_NODE
 
 
 async def _read(session: Session, definition_key: int) -> tuple[str, Definition | None] | None:

@@ -65,7 +65,8 @@ async def test_what_an_instance_throws_to_itself_has_a_bound(monkeypatch: pytest
     signal = '<signalEventDefinition signalRef="g"/>'
     waits = "".join(f'<intermediateCatchEvent id="w{n}">{signal}</intermediateCatchEvent>' for n in range(10))
     given = '<zeebe:ioMapping><zeebe:input source="=big" target="big"/></zeebe:ioMapping>'
-    throw = f'<intermediateThrowEvent id="x"><extensionElements>{given}</extensionElements>{signal}</intermediateThrowEvent>'
+    inside = f"<extensionElements>{given}</extensionElements>{signal}"
+    throw = f'<intermediateThrowEvent id="x">{inside}</intermediateThrowEvent>'
     fork = " ".join(f"f>w{n}" for n in range(10))
     async with running() as it:
         await it.deploy(
