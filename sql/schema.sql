@@ -926,7 +926,7 @@ ALTER TABLE ONLY shardclock.holders
     ADD CONSTRAINT holders_role_fkey FOREIGN KEY (role) REFERENCES shardclock.scale(role);
 
 -- Functions, and where their bodies are
--- activate_service_tasks(text, integer, interval, text, text)  0036_programs.sql
+-- activate_service_tasks(text, integer, interval, text, text)  0048_tasks_by_bytes.sql
 -- add_job(text, text, interval, text, text, text, text, integer, jsonb)  0043_jobs_declared_alone.sql
 -- adopt(text)  0003_cluster.sql
 -- advance_keys()  0005_schedule.sql

@@ -118,6 +118,22 @@ async def test_a_taken_task_tells_what_it_is_and_whose() -> None:
         assert task.claimed_until - timedelta(seconds=29) > NOW
 
 
+async def test_of_tasks_with_large_variables_a_program_gets_fewer_at_a_time_and_in_the_end_all() -> None:
+    # Given twelve tasks, each of which sees 1,000,000 bytes
+    items = '<multiInstanceLoopCharacteristics><extensionElements><zeebe:loopCharacteristics inputCollection="=items"/>'
+    each = f"{items}</extensionElements></multiInstanceLoopCharacteristics>"
+    task = f'<serviceTask id="t">{HEADERS}{each}</serviceTask>'
+    async with running() as it:
+        await it.deploy(START + task, connected="s>t")
+        await it.start(big="x" * 1_000_000, items=list(range(12)))
+
+        # When a program takes a hundred, then it gets 8 MiB and one more, and the rest with the next call
+        counts = []
+        while taken := await activate_service_tasks(it.session, "pack", most=100, lease_s=30.0, tenant_id="default"):
+            counts.append(len(taken))
+        assert counts == [9, 3]
+
+
 async def test_a_task_of_the_release_before_has_no_headers_apart() -> None:
     async with running() as it:
         await it.deploy(START + f'<serviceTask id="n">{HEADERS}</serviceTask>' + END, connected="s>n n>e")
