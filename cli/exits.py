@@ -21,6 +21,7 @@ EXITS: Mapping[str, int] = {
     "cluster.failed.ClusterFailed": NOT_THERE,
     "metrics.refusals.CannotListen": NOT_THERE,
     "gateway.settings.CannotServe": NOT_THERE,
+    "gateway.settings.UnfitSchema": WRONG_SCHEMA,
     "sql.cluster.rights.LacksRights": NOT_THERE,
     "cli.recording.NotRecorded": NOT_THERE,
     "sql.migrate.TablesInUse": NOT_DONE,

@@ -1,6 +1,7 @@
 """The name of each field in SQL and in lines of JSON, and its option on the command line."""
 
 import re
+from collections.abc import Mapping
 
 OPTIONS = {
     "assignee": "--assignee",
@@ -27,8 +28,8 @@ OPTIONS = {
 NAMED_FIELD = re.compile(rf"({'|'.join(OPTIONS)})(?= [\"'])")
 
 
-def in_options(refusal: str) -> str:
+def in_options(refusal: str, called: Mapping[str, str] = OPTIONS) -> str:
     """Replace the name of a field by that of its option in a refusal from SQL."""
     named = NAMED_FIELD.match(refusal)
-    renamed = OPTIONS[named[1]] + refusal[named.end() :] if named else refusal
+    renamed = called[named[1]] + refusal[named.end() :] if named else refusal
     return renamed.replace(" by on_conflict ", f" by {OPTIONS['on_conflict']} ")

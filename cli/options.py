@@ -1,5 +1,6 @@
 """The options that several commands share, and what they mean together: one timer, or many by a filter."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, NamedTuple
 from zoneinfo import ZoneInfo
@@ -140,6 +141,11 @@ def rule_of(every: str | None, cron: str | None) -> GivenRule | None:
     if every is not None:
         return GivenRule("--every", every)
     return None if cron is None else GivenRule("--cron", cron)
+
+
+def called_of(rule: GivenRule | None) -> Mapping[str, str]:
+    """Name each field's option; the rule's is the one that gave it, or both if it is not given."""
+    return OPTIONS | {"schedule": "--every (or --cron)" if rule is None else rule.option}
 
 
 def clock_of(zone: str | None) -> ZoneInfo | None:

@@ -1,13 +1,14 @@
 """The command that moves pending timers: to a moment, by a delay, by a shift, or to another rule."""
 
 import secrets
+from collections.abc import Mapping
 from functools import partial
 from typing import Annotated
 
 import typer
 
 from cli.bulk import Wording, change_many
-from cli.field_names import OPTIONS
+from cli.field_names import in_options
 from cli.lengths import read_length
 from cli.options import (
     All,
@@ -27,6 +28,7 @@ from cli.options import (
     ProcessInstance,
     Yes,
     Zone,
+    called_of,
     filter_of,
     one_or_many,
     rule_of,
@@ -38,6 +40,7 @@ from service.moves import Destination, destination_of, move
 from shardclock.api.changes import RESCHEDULED
 from sql.clients.history import Filter
 from sql.clients.verbs import Shift, TimerRef, shift_timers
+from sql.session import Session
 from timers.refusal import InvalidTimer, shortened
 
 OPERATION_CHARS_MAX = 200
@@ -73,18 +76,26 @@ def reschedule(
     """Move a pending timer, or with --shift many; if a timer has fired already, say so."""
     wanted = filter_of(tenant, name_prefix, due_from, due_before, process_instance, target=target)
     which = one_or_many(timer_key, name, wanted, every=all_timers)
-    to = _destination(delay, at, shift, rule_of(every, cron), zone, missed)
+    called = called_of(rule := rule_of(every, cron))
+    to = _destination(delay, at, shift, rule, zone, missed, called=called)
     if isinstance(which, TimerRef):
         if operation is not None:
             raise InvalidTimer("--operation goes with --all; the shift of one timer has no name")
-        return change_one(which, partial(move, to=to), RESCHEDULED, as_json=as_json)
+        return change_one(which, partial(_move, to=to, called=called), RESCHEDULED, as_json=as_json)
     if not isinstance(to, Shift):
         raise InvalidTimer("many timers are moved by --shift only, each from its own due date")
     return _shift_many(which, to, operation, yes=yes, as_json=as_json)
 
 
 def _destination(
-    delay: str | None, at: str | None, shift: str | None, rule: GivenRule | None, zone: str | None, missed: str | None
+    delay: str | None,
+    at: str | None,
+    shift: str | None,
+    rule: GivenRule | None,
+    zone: str | None,
+    missed: str | None,
+    *,
+    called: Mapping[str, str],
 ) -> Destination:
     given = {
         "delay": None if delay is None else str(read_length("--in", delay)),
@@ -94,7 +105,15 @@ def _destination(
         "zone": zone,
         "missed": missed,
     }
-    return destination_of(given, called=OPTIONS | {"schedule": rule.option if rule else "--every (or --cron)"})
+    return destination_of(given, called=called)
+
+
+async def _move(session: Session, which: TimerRef, *, to: Destination, called: Mapping[str, str]) -> str:
+    """Move a timer; what only Postgres's clock refuses is called by its option, too."""
+    try:
+        return await move(session, which, to)
+    except InvalidTimer as refusal:
+        raise InvalidTimer(in_options(str(refusal), called)) from None
 
 
 def _shift(text: str) -> str:

@@ -1,7 +1,7 @@
 """The command that schedules: one timer, or a file of them."""
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, Annotated, Any
@@ -9,7 +9,7 @@ from typing import IO, Annotated, Any
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from cli.field_names import OPTIONS, in_options
+from cli.field_names import in_options
 from cli.lengths import read_length
 from cli.options import (
     DEFAULT_TENANT,
@@ -22,6 +22,7 @@ from cli.options import (
     ProcessInstance,
     Tenant,
     Zone,
+    called_of,
     rule_of,
 )
 from cli.output import BAD_INPUT, DONE, NOT_DONE, Json, err, print_json, print_table, tell
@@ -100,16 +101,16 @@ def schedule(
         given["delay"] = str(read_length("--in", delay))
     if payload is not None:
         given["payload"] = read_payload(payload)
-    called = OPTIONS | ({"schedule": rule.option} if rule else {})
+    called = called_of(rule)
     fields = {"tenant_id": tenant} | given | policy
-    return _schedule_one(NewTimer.from_fields(fields, called=called), as_json=as_json)
+    return _schedule_one(NewTimer.from_fields(fields, called=called), called, as_json=as_json)
 
 
-def _schedule_one(timer: NewTimer, *, as_json: bool) -> int:
+def _schedule_one(timer: NewTimer, called: Mapping[str, str], *, as_json: bool) -> int:
     async def do(session: Session) -> int:
         (outcome,) = await Batch([timer]).send(session)
         if isinstance(outcome, Refused):
-            tell(f"shardclock: {in_options(outcome.why)}")
+            tell(f"shardclock: {in_options(outcome.why, called)}")
             return NOT_DONE
         if as_json:
             print_json(outcome)

@@ -1,6 +1,7 @@
 """Run a gateway until it is told to stop: what has begun is answered first."""
 
 import asyncio
+import errno
 import signal
 import socket
 import ssl
@@ -16,7 +17,7 @@ from fastapi import FastAPI
 from gateway.app import make_app
 from gateway.protocol import BoundedProtocol
 from gateway.requests.callers import is_loopback
-from gateway.settings import CannotServe, GatewaySettings
+from gateway.settings import CannotServe, GatewaySettings, UnfitSchema
 from keepers.collector import leave_out_of_collections
 from sql.clock.moved import require_real_clock
 from sql.cluster.rights import LacksRights, require_gateway_rights
@@ -28,6 +29,7 @@ STOP_S = 10  # for requests that have begun
 IDLE_S = 75  # longer than balancers keep an idle connection
 BACKLOG = 2_048
 TEND_S, TICK_S = 1.0, 1.0
+PORT_FAULTS = (errno.EADDRINUSE, errno.EACCES)
 Tell = Callable[[str], None]
 
 
@@ -65,8 +67,9 @@ async def serve(
 ) -> None:
     """Serve until SIGINT or SIGTERM; call `tend` when nothing is in the way any more, and every second from then on.
 
-    errors:  CannotServe  the port is taken, others could reach a gateway without keys, or the database has another
-                          schema or gives the role too few rights
+    errors:  CannotServe  the port is taken, others could reach a gateway without keys, or the database gives the role
+                          too few rights
+             UnfitSchema  the database has another schema
     """
     needs_keys = needs_keys_of(settings)
     await _require_store(dsn, tell)
@@ -146,8 +149,10 @@ async def _require_store(dsn: Dsn | str, tell: Tell) -> None:
             await require_real_clock(session)
             await require_gateway_rights(session)
             await require_current(session)
-        except (LacksRights, WrongSchema) as error:
+        except LacksRights as error:
             raise CannotServe(str(error)) from None
+        except WrongSchema as error:
+            raise UnfitSchema(str(error)) from None
         except StoreUnavailable as error:
             tell(f"Postgres does not answer ({error}): requests are answered 503 until it does")
 
@@ -160,14 +165,25 @@ def listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
-    except OSError as error:
-        raise CannotServe(
-            f"the port {port} of {host} can't be listened on ({error.strerror or error}):"
-            " set SHARDCLOCK_GATEWAY_PORT to a free one, or to 0 for any"
-        ) from None
+    except (OSError, UnicodeError) as error:
+        raise CannotServe(_why_not(host, port, error)) from None
     # Each connection inherits it. Without it, the end of an answer waits for the other end's delayed ACK, 40 ms.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
+
+
+def _why_not(host: str, port: int, error: OSError | UnicodeError) -> str:
+    """Say what is at fault if it can't be listened on: the port, or the host."""
+    if isinstance(error, OSError) and error.errno in PORT_FAULTS:
+        return (
+            f"the port {port} of {host} can't be listened on ({error.strerror or error}):"
+            " set SHARDCLOCK_GATEWAY_PORT to a free one, or to 0 for any"
+        )
+    why = isinstance(error, OSError) and error.strerror
+    return (
+        f"the host {host} can't be listened on ({why or error}): set SHARDCLOCK_GATEWAY_HOST to an address of this"
+        " machine, such as 127.0.0.1, or to 0.0.0.0 for all"
+    )
 
 
 def _load(config: uvicorn.Config, settings: GatewaySettings) -> None:

@@ -13,6 +13,10 @@ class CannotServe(Exception):
     """The gateway can't listen, or must not; the message says why, and the way out."""
 
 
+class UnfitSchema(CannotServe):
+    """The database has another schema than the gateway needs; the message names the command that repairs it."""
+
+
 class GatewaySettings(BaseModel):
     """Hold all settings of one gateway."""
 

@@ -47,7 +47,7 @@ class DeadLetterRun:
 
     def outcome(self, *, dry_run: bool) -> Changed[int]:
         """Say what was done or, of a dry run, would be."""
-        many, meant = self.act.many, list(self._whose.values())
+        many, meant = self.act.on(self.wanted), list(self._whose.values())
         if dry_run:
             return Changed(self._found, many.say_would(len(self._found), meant, more=False), more=False)
         left = self.act.said_of_left(len(self._signals))

@@ -63,12 +63,11 @@ class Act:
     leaves_signals: bool = False
     per_s: int | None = None
 
-    @property
-    def many(self) -> Many[DeadLetterKey, int]:
-        """Return how it is done to many, and said."""
+    def on(self, wanted: DeadLetterFilter) -> Many[DeadLetterKey, int]:
+        """Return how it is done to those that are wanted, and said."""
         return Many(
             NOUN,
-            none=NONE,
+            none=NONE if wanted.timer_key is None else f"there is no dead letter {wanted.timer_key}",
             would=self.would,
             done=self.done,
             key_of=_key,
@@ -120,7 +119,7 @@ async def act_on(
     found = await find_dead_letter_keys(session, wanted, limit=limit + 1)
     # Two runs at once would add up their rates.
     pause_s = ceil(limit / act.per_s) if act.per_s else 0
-    return await act.many.do(found[:limit], more=len(found) > limit, dry_run=dry_run, again_in_s=pause_s)
+    return await act.on(wanted).do(found[:limit], more=len(found) > limit, dry_run=dry_run, again_in_s=pause_s)
 
 
 async def redrive(

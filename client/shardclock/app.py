@@ -126,13 +126,21 @@ def _imported(app: str, name: str) -> ModuleType:
     except (Exception, SystemExit) as error:
         if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
             raise InvalidHandler(
-                f"app {shown(app)} can't be imported: there is no module {shown(error.name)}; check its name, and that"
+                f"app {shown(app)} can't be imported: there is no module {shown(error.name)}; {_meant(app, name)} that"
                 " its folder is on the Python path"
             ) from None
         last_line = one_line(traceback.format_exception_only(error)[-1])
         raise InvalidHandler(
             f"app {shown(app)} can't be imported: {last_line}{_where(error)}; mend that first"
         ) from error
+
+
+def _meant(app: str, name: str) -> str:
+    """Say what to write instead of a module that is not there: who gives a file means its module."""
+    module = name.removesuffix(".py")
+    if module == name:
+        return "check its name, and"
+    return f"write {one_line(app.replace(name, module, 1))}, without .py, and check"
 
 
 def _where(error: BaseException) -> str:

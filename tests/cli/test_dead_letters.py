@@ -77,7 +77,8 @@ def test_a_redrive_says_first_what_it_would_do(shell: Shell, letters: list[int])
     assert said.err == (
         f"2 dead letters would be put back, of the target {HANDLER}; nothing was changed; add --yes to do it\n"
     )
-    assert shell("dead-letters", "redrive", max(letters) + 1).code == NOT_DONE
+    no_such = shell("dead-letters", "redrive", max(letters) + 1)
+    assert (no_such.code, no_such.err) == (NOT_DONE, f"there is no dead letter {max(letters) + 1}\n")
     assert waiting(shell) == []
 
 

@@ -121,6 +121,21 @@ def test_a_module_that_is_not_there_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "missing", "meant"),
+    [("shop.py", "shop.py", "shop"), ("shop.py:act", "shop.py", "shop:act"), ("no_such.py", "no_such", "no_such")],
+)
+def test_a_file_instead_of_its_module_is_refused_and_the_module_named(
+    app: App, name: str, missing: str, meant: str
+) -> None:
+    app("shop.py", handler("a", "act"))
+
+    assert refusal(name) == (
+        f"app '{name}' can't be imported: there is no module '{missing}'; write {meant}, without .py, and check that"
+        " its folder is on the Python path"
+    )
+
+
+@pytest.mark.parametrize(
     ("text", "last_line"),
     [
         ("\nimport no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),

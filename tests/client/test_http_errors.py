@@ -149,7 +149,7 @@ async def test_what_is_no_gateways_answer_is_told_as_such(status: int, body: str
                 found = await ask
             except ApiError as error:
                 assert (error.type, error.status) == (UNKNOWN, 200 if status == 204 else status)  # noqa: PT017
-                assert "not by a gateway; check SHARDCLOCK_API_URL" in error.detail  # noqa: PT017
+                assert "not by a gateway; check the client's url, given or in SHARDCLOCK_API_URL" in error.detail  # noqa: PT017
             else:
                 assert found.outcome in ("unknown", "untried")
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import re
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -29,6 +31,10 @@ ODD_NAMES = ["a b", "50%", "a%41", "ä?x#y&z", ".", "..", "a:b;c=d+e", "a/b", "/
 
 class Order(BaseModel):
     order: int
+
+
+class Ratio(BaseModel):
+    ratio: float
 
 
 async def fire(shard: HolderClient) -> None:
@@ -72,7 +78,7 @@ async def test_a_payload_may_be_anything_that_json_has(client: AsyncClient) -> N
         assert found == (
             {"at": "2030-01-31T08:00:00Z", "order": {"order": 1}} if isinstance(payload, dict) else payload
         )
-    with pytest.raises(ValueError, match="not JSON compliant"):
+    with pytest.raises(ValueError, match=r"^payload holds NaN, which is no JSON number"):
         await client.schedule(delay="PT1H", payload=float("nan"))
 
 
@@ -277,6 +283,73 @@ async def test_a_timer_is_named_in_exactly_one_way(client: AsyncClient) -> None:
                 TypeError, match=r"^a timer is named by timer_key= or by name=: give exactly one of them$"
             ):
                 await method(**named)
+
+
+@pytest.mark.parametrize("key", ["abc", "7", 7.5, b"7", [7]], ids=repr)
+async def test_a_key_that_is_no_whole_number_is_refused(client: AsyncClient, key: Any) -> None:
+    def refuses(name: str) -> AbstractContextManager[object]:
+        rule = f"{name} {key!r} is refused: it must be a whole number, as the gateway gave it"
+        return pytest.raises(ValueError, match=f"^{re.escape(rule)}")
+
+    with pytest.raises(ValueError, match=r"as the gateway gave it; if it is the timer's name, give it by name=$"):
+        await client.get(timer_key=key)
+    with refuses("timer_key"):
+        await client.redrive(key)
+    with refuses("timer_key"):
+        await client.wait_for_run("job", key, within="PT1S")
+    with refuses("definition_key"):
+        await client.processes.model(key)
+    with refuses("instance_key"):
+        await client.processes.show(key)
+    with refuses("task_key"):
+        await client.tasks.show(key)
+
+
+@pytest.mark.parametrize("timers", [{"delay": "PT1H"}, "PT1H", b"PT1H", 7, None], ids=repr)
+async def test_many_timers_are_an_iterable_of_them(client: AsyncClient, timers: Any) -> None:
+    rule = f"timers {timers!r} is refused: it must be an iterable of timers; for one, write [timer]"
+    with pytest.raises(TypeError, match=f"^{re.escape(rule)}"):
+        await anext(client.schedule_many(timers))
+
+
+async def test_each_of_many_timers_is_a_mapping(dsn: str, client: AsyncClient) -> None:
+    rule = "timer 2, 'PT1H', is refused: it must be a mapping of a timer's fields, such as {'delay': 'PT1H'}"
+    many: list[Any] = [{"delay": "PT1H"}, "PT1H"]
+    with pytest.raises(TypeError, match=f"^{re.escape(rule)}$"):
+        await anext(client.schedule_many(many))
+    assert await pending_rows(dsn) == []
+
+
+NAN, INF = float("nan"), float("inf")
+LOOP: list[Any] = []
+LOOP.append(LOOP)
+
+
+@pytest.mark.parametrize(
+    ("payload", "sentence"),
+    [
+        (NAN, "payload holds NaN, which is no JSON number; write None or a text"),
+        ({"a": [1, INF, NAN]}, "payload holds Infinity, which is no JSON number; write None or a text"),
+        (Ratio(ratio=-INF), "payload holds -Infinity, which is no JSON number; write None or a text"),
+        ({1}, "payload holds {1}, and JSON has no set; write a list"),
+        ({"a": [frozenset("b")]}, "payload holds frozenset({'b'}), and JSON has no set; write a list"),
+        ({(1, 2): 3}, "payload {(1, 2): 3} has no form in JSON: keys must be str, int, float, bool or None, not tuple"),
+        (LOOP, "payload [[...]] has no form in JSON: Circular reference detected"),
+    ],
+    ids=lambda it: repr(it)[:40],
+)
+async def test_what_has_no_form_in_json_is_refused(dsn: str, client: AsyncClient, payload: Any, sentence: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(sentence)}"):
+        await client.schedule(delay="PT1H", payload=payload)
+    with pytest.raises(ValueError, match=f"^{re.escape(sentence)}"):
+        await anext(client.schedule_many([{"delay": "PT1H", "payload": payload}]))
+    assert await pending_rows(dsn) == []
+
+
+async def test_a_local_time_in_a_payload_stays_local(client: AsyncClient) -> None:
+    made = await client.schedule(delay="PT1H", payload={"at": datetime(2030, 1, 31, 9)})  # noqa: DTZ001 - so it is
+
+    assert (await client.get(timer_key=made.timer_key)).payload == {"at": "2030-01-31T09:00:00"}
 
 
 def test_the_page_names_what_is_an_async_generator() -> None:

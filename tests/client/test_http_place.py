@@ -12,6 +12,7 @@ import pytest
 
 import shardclock
 from shardclock import ApiError, AsyncClient, Client
+from shardclock.http import place
 from shardclock.http.place import place_of
 from tests.support import ROOT
 from tests.support.lossy import answering, raw
@@ -95,6 +96,27 @@ async def test_the_key_is_sent_and_shown_nowhere(caplog: pytest.LogCaptureFixtur
     assert [text for text in shown if KEY in text] == []
     assert all(f"Authorization: Bearer {KEY}" in head for head in stub.heads)
     assert all("Shardclock-Tenant: ada" in head for head in stub.heads)
+
+
+@pytest.mark.parametrize(
+    ("given", "environment", "way_out"),
+    [
+        ("http://127.0.0.1:1", None, "check the url that the client was given"),
+        ("http://127.0.0.1:1", "https://timers.example.com", "check the url that the client was given"),
+        (None, "http://127.0.0.1:1", "check SHARDCLOCK_API_URL"),
+        (None, None, "the client was given no url: if the gateway is elsewhere, give it, or set SHARDCLOCK_API_URL"),
+    ],
+)
+async def test_where_nobody_answers_it_is_said_what_to_check(
+    monkeypatch: pytest.MonkeyPatch, given: str | None, environment: str | None, way_out: str
+) -> None:
+    monkeypatch.setattr(place, "DEFAULT_URL", "http://127.0.0.1:1")
+    if environment is not None:
+        monkeypatch.setenv("SHARDCLOCK_API_URL", environment)
+
+    async with AsyncClient(given, retry_for="PT0S") as client:
+        with pytest.raises(ApiError, match=rf"^GET .* got no answer from http://127\.0\.0\.1:1 \(.*\); {way_out}$"):
+            await client.get(name="n")
 
 
 async def test_a_key_is_not_taken_along_to_another_place() -> None:

@@ -24,7 +24,7 @@ from gateway import serving
 from gateway.serving import serve
 from gateway.settings import CannotServe, GatewaySettings
 from sql.dsn import Dsn
-from tests.support.cli_asserts import DOWN, NOT_THERE, assert_refused
+from tests.support.cli_asserts import DOWN, NOT_THERE, WRONG_SCHEMA, assert_refused
 from tests.support.factories import BOUND_S, query
 from tests.support.gateway_process import gateway_process
 from tests.support.gateways import reads_log
@@ -137,6 +137,22 @@ def test_a_port_that_is_taken_is_refused_in_a_sentence(shell: Shell) -> None:
         done = shell("gateway", SHARDCLOCK_GATEWAY_PORT=port)
 
     assert_refused(done, port, "in use", "SHARDCLOCK_GATEWAY_PORT", code=NOT_THERE)
+
+
+@pytest.mark.parametrize("host", ["nohost.invalid", "192.0.2.1", "2001:db8::1", "x" * 64])
+def test_a_host_that_is_not_this_machine_s_is_told_as_such(shell: Shell, host: str) -> None:
+    with mock.patch.dict(os.environ, {"SHARDCLOCK_GATEWAY_HOST": host}):
+        done = shell("gateway", SHARDCLOCK_GATEWAY_PORT="0")
+
+    way_out = "set SHARDCLOCK_GATEWAY_HOST to an address of this machine, such as 127.0.0.1, or to 0.0.0.0 for all"
+    assert_refused(done, host, way_out, code=NOT_THERE)
+    assert "PORT" not in done.err
+
+
+def test_a_database_without_the_schema_ends_it_as_any_other_command(shell: Shell) -> None:
+    asyncio.run(query(shell.dsn, "drop schema shardclock cascade"))
+
+    assert_refused(shell("gateway", SHARDCLOCK_GATEWAY_PORT="0"), "shardclock migrate", code=WRONG_SCHEMA)
 
 
 @pytest.mark.parametrize(

@@ -83,6 +83,13 @@ async def test_what_a_run_leaves_may_be_acted_on_when_those_of_the_run_are_due(
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
+async def test_one_that_is_not_there_is_named(operator: Session, dry_run: bool) -> None:
+    for act in (redrive, discard):
+        none = await act(operator, DeadLetterFilter(timer_key=999), dry_run=dry_run)
+        assert none == Changed([], "there is no dead letter 999", more=False)
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
 async def test_what_is_redriven_or_discarded_is_found_without_what_it_holds(dsn: str, dry_run: bool) -> None:
     await bury_large(dsn, 40)
     async with Weighed(as_role(dsn, "shard"), application="test", timeout_s=BOUND_S) as session:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ import pytest
 from yarl import URL
 
 from tests.support import ROOT
+from tests.support.factories import BOUND_S
 from webhooks.answers import Answer, Delivered, Retry
 from webhooks.endpoint import Endpoint
 from webhooks.envelope import write_body
@@ -20,6 +22,7 @@ from webhooks.sender import Message, Sender
 from webhooks.signing import check_secrets, new_secret
 
 SECRET, OLD_SECRET, WRONG_SECRET = new_secret(), new_secret(), new_secret()
+EXAMPLE = ROOT / "examples" / "webhook_receiver.py"
 BODY = write_body(datetime(2026, 3, 29, 12, tzinfo=UTC), {"name": "cart-7"}, '{"cart": 7}')
 
 
@@ -27,7 +30,7 @@ BODY = write_body(datetime(2026, 3, 29, 12, tzinfo=UTC), {"name": "cart-7"}, '{"
 def example() -> Iterator[subprocess.Popen[str]]:
     """Run the example."""
     pytest.importorskip("standardwebhooks", reason="the package standardwebhooks is not installed")
-    command = [sys.executable, str(ROOT / "examples" / "webhook_receiver.py"), "0"]
+    command = [sys.executable, str(EXAMPLE), "0"]
     env = {**os.environ, "WEBHOOK_SECRET": SECRET}
     with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         yield process
@@ -51,3 +54,15 @@ async def test_the_example_verifies(example: subprocess.Popen[str], sender: Send
 
     printed = [example.stdout.readline() for _ in range(2)]
     assert printed == ["timer.fired {'name': 'cart-7', 'payload': {'cart': 7}}\n"] * 2
+
+
+@pytest.mark.parametrize("given", [{}, {"WEBHOOK_SECRET": ""}], ids=str)
+def test_the_example_says_that_it_needs_a_secret(given: dict[str, str]) -> None:
+    pytest.importorskip("standardwebhooks", reason="the package standardwebhooks is not installed")
+    env = {name: value for name, value in os.environ.items() if name != "WEBHOOK_SECRET"} | given
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLE), "0"], env=env, capture_output=True, text=True, check=False, timeout=BOUND_S
+    )
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.fullmatch(r"WEBHOOK_SECRET is not set: .* `shardclock endpoints add`.*\n", done.stderr)

@@ -7,8 +7,16 @@ from typing import Any, TypedDict
 
 from pydantic_core import to_jsonable_python
 
+from shardclock.reason import one_line
+from shardclock.refusal import shown
+
 Length = str | timedelta
 Moment = str | datetime
+JSON_FORMS = "use dicts with texts as keys, lists, texts, finite numbers, booleans and None"
+
+
+class NoForm(ValueError):
+    """Refuse a value that JSON has no form for; its text goes on after the field's name."""
 
 
 class Put(TypedDict, total=False):
@@ -67,11 +75,36 @@ def require_one(timer_key: int | None, name: str | None) -> None:
 def json_of(fields: Mapping[str, object], *, ascii_only: bool = False) -> str:
     """Write fields as a JSON object; one that is None is left out.
 
-    Moments and lengths of time are written as ISO 8601 has them, also in a payload.
+    Moments and lengths of time are written as ISO 8601 has them, also in a payload: one without an offset stays so.
 
-    errors:  ValueError, TypeError  a value has no form in JSON
+    errors:  ValueError  a value has no form in JSON; it names the field, what is wrong and the way out
     """
     given = {name: value for name, value in fields.items() if value is not None}
-    return json.dumps(
-        given, default=to_jsonable_python, allow_nan=False, ensure_ascii=ascii_only, separators=(",", ":")
-    )
+    try:
+        return json.dumps(given, default=_jsonable, allow_nan=False, ensure_ascii=ascii_only, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError) as error:
+        whys = (_why_not(name, value) for name, value in given.items())
+        raise ValueError(next(filter(None, whys), _no_form(given, error))) from error
+
+
+def _jsonable(value: object) -> object:
+    """Make of a value what JSON has a form for; a set would come back as a list, in any order."""
+    if isinstance(value, set | frozenset):
+        raise NoForm(f"holds {shown(value)}, and JSON has no set; write a list")
+    return to_jsonable_python(value)
+
+
+def _why_not(name: str, value: object) -> str | None:
+    """Say in a sentence why a field can't be written; None: it can be."""
+    constants: list[str] = []
+    try:
+        json.loads(json.dumps(value, default=_jsonable), parse_constant=constants.append)
+    except NoForm as refusal:
+        return f"{name} {refusal}"
+    except (TypeError, ValueError, RecursionError) as error:
+        return f"{name} {_no_form(value, error)}"
+    return f"{name} holds {constants[0]}, which is no JSON number; write None or a text" if constants else None
+
+
+def _no_form(value: object, error: Exception) -> str:
+    return f"{shown(value)} has no form in JSON: {one_line(str(error))}; {JSON_FORMS}"

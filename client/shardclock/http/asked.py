@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypedDict
+from operator import index
+from typing import SupportsIndex, TypedDict
 from urllib.parse import quote
 from uuid import uuid4
 
@@ -17,6 +18,7 @@ JSON = "application/json"
 NDJSON = "application/x-ndjson"
 XML = "application/xml"
 PAGE = 500  # of a list that is read to its end
+NAME_INSTEAD = "; if it is the timer's name, give it by name="
 DOTS = {".": "%2E", "..": "%2E%2E"}  # else they would lead elsewhere
 
 Query = Mapping[str, str | int | Sequence[str]]
@@ -88,7 +90,7 @@ def read(path: str, **query: object) -> Asked:
 def once(method: str, path: str, fields: Mapping[str, object], idempotency_key: str | None) -> Asked:
     """Ask for a change that is done once, however often it is sent; without a key one is drawn.
 
-    errors:  ValueError, TypeError  the key can't be sent, or a value has no form in JSON
+    errors:  ValueError  the key can't be sent, or a value has no form in JSON
     """
     return Asked(method, path, {}, body_of(fields), {"Idempotency-Key": _key(idempotency_key), "Content-Type": JSON})
 
@@ -110,11 +112,22 @@ def act(path: str, fields: Mapping[str, object], *, is_repeatable: bool, **query
 def timer_path(timer_key: int | None, name: str | None, *verb: str) -> str:
     """Write where one timer is.
 
-    errors:  TypeError  it is named by nothing, or in two ways
+    errors:  TypeError   it is named by nothing, or in two ways
+             ValueError  the key is no whole number
     """
     require_one(timer_key, name)
-    which = f"{timer_key:d}" if name is None else f"by-name/{segment(name)}"
+    which = f"by-name/{segment(name)}" if name is not None else number("timer_key", timer_key, instead=NAME_INSTEAD)
     return "/".join((TIMERS, which, *verb))
+
+
+def number(name: str, key: object, *, instead: str = "") -> str:
+    """Write a key as one part of a path; `name` is its argument's, and `instead` goes on after the refusal.
+
+    errors:  ValueError  it is no whole number
+    """
+    if isinstance(key, SupportsIndex):
+        return str(index(key))
+    raise ValueError(f"{name} {shown(key)} is refused: it must be a whole number, as the gateway gave it{instead}")
 
 
 def segment(name: str) -> str:
@@ -125,7 +138,7 @@ def segment(name: str) -> str:
 def body_of(fields: Mapping[str, object]) -> bytes:
     """Write fields as the JSON of a body; one that is None is left out.
 
-    errors:  ValueError, TypeError  a value has no form in JSON
+    errors:  ValueError  a value has no form in JSON
     """
     return json_of(fields).encode()
 

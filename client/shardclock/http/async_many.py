@@ -59,7 +59,9 @@ class AsyncMany:
         others is `unknown`, and the next ones go on.
 
         shape:   a line for each timer, in their order
-        errors:  ApiError  after the lines of the part that failed: no gateway answered in time, or it refuses all
+        errors:  ApiError    after the lines of the part that failed: no gateway answered in time, or it refuses all
+                 ValueError  a timer has no form in JSON, or `part_lines` is out of its bounds
+                 TypeError   `timers` is no iterable, or one of them is no mapping
         """
         for part in parts_of(timers, lines_max=part_lines):
             failure = await self._settle(part)

@@ -74,7 +74,7 @@ class AsyncOperating:
         shape:   its last run; None: it is not over `within` that time
         errors:  NotFound  there is no such start, or it was dropped before it ran
         """
-        asked = ask.read(f"/v1/jobs/{ask.segment(name)}/runs/{timer_key:d}")
+        asked = ask.read(f"/v1/jobs/{ask.segment(name)}/runs/{ask.number('timer_key', timer_key)}")
         within_s = seconds_of(within)
         return await self._sender.wait_for(JobRun, asked, within_s=within_s)
 
@@ -97,5 +97,5 @@ class AsyncOperating:
         else:
             if dry_run or any(value is not None for value in body.values()):
                 raise TypeError(f"{verb} takes a timer_key alone, or what chooses dead letters: give one of them")
-            asked = ask.act(f"{path}/{timer_key:d}/{verb}", {}, is_repeatable=False)
+            asked = ask.act(f"{path}/{ask.number('timer_key', timer_key)}/{verb}", {}, is_repeatable=False)
         return await self._sender.ask(Acted, asked)

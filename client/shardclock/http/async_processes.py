@@ -66,7 +66,7 @@ class AsyncProcesses:
 
         errors:  NotFound  there is none
         """
-        return (await self._sender.send(ask.read(f"{PROCESSES}/{definition_key:d}/model"))).content
+        return (await self._sender.send(ask.read(f"{_definition(definition_key)}/model"))).content
 
     async def delete(self, definition_key: int, *, idempotency_key: str | None = None) -> None:
         """Delete one version of a process; its instances go on.
@@ -75,7 +75,7 @@ class AsyncProcesses:
 
         errors:  NotFound  it is deleted already, or never was
         """
-        asked = ask.once("DELETE", f"{PROCESSES}/{definition_key:d}", {}, idempotency_key)
+        asked = ask.once("DELETE", _definition(definition_key), {}, idempotency_key)
         await self._sender.ask(Deleted, asked)
 
     async def start(
@@ -107,14 +107,14 @@ class AsyncProcesses:
 
         errors:  NotFound  there is none
         """
-        return await self._sender.ask(WholeInstance, ask.read(f"{INSTANCES}/{instance_key:d}"))
+        return await self._sender.ask(WholeInstance, ask.read(_instance(instance_key)))
 
     async def wait_for_end(self, instance_key: int, *, within: Length) -> WholeInstance:
         """Wait until an instance has ended, or the time is over; return it as it is then.
 
         errors:  NotFound  there is none
         """
-        asked = ask.read(f"{INSTANCES}/{instance_key:d}")
+        asked = ask.read(_instance(instance_key))
 
         def has_ended(answer: httpx2.Response) -> bool:
             return read_answer(WholeInstance, asked, answer.content).ended_at is not None
@@ -154,7 +154,7 @@ class AsyncProcesses:
         """
         after = 0
         while True:
-            asked = ask.read(f"{INSTANCES}/{instance_key:d}/steps", limit=ask.PAGE, after=after)
+            asked = ask.read(f"{_instance(instance_key)}/steps", limit=ask.PAGE, after=after)
             page = await self._sender.ask(StepsPage, asked)
             for step in page.steps:
                 yield step
@@ -281,5 +281,13 @@ class AsyncProcesses:
     async def _tell(
         self, instance_key: int, verb: str, fields: Mapping[str, object], idempotency_key: str | None
     ) -> None:
-        asked = ask.once("POST", f"{INSTANCES}/{instance_key:d}/{verb}", fields, idempotency_key)
+        asked = ask.once("POST", f"{_instance(instance_key)}/{verb}", fields, idempotency_key)
         await self._sender.ask(Told, asked)
+
+
+def _definition(definition_key: int) -> str:
+    return f"{PROCESSES}/{ask.number('definition_key', definition_key)}"
+
+
+def _instance(instance_key: int) -> str:
+    return f"{INSTANCES}/{ask.number('instance_key', instance_key)}"

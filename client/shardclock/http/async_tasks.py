@@ -67,7 +67,7 @@ class AsyncTasks:
 
         errors:  NotFound  it never was, or its instance is forgotten
         """
-        return await self._sender.ask(WholeTask, ask.read(f"{TASKS}/{task_key:d}"))
+        return await self._sender.ask(WholeTask, ask.read(f"{TASKS}/{ask.number('task_key', task_key)}"))
 
     async def claim(self, task_key: int, assignee: str, *, idempotency_key: str | None = None) -> TaskState:
         """Give a task to a person.
@@ -182,5 +182,5 @@ class AsyncTasks:
     async def _do(
         self, path: str, task_key: int, verb: str, fields: Mapping[str, object], idempotency_key: str | None
     ) -> TaskState:
-        asked = ask.once("POST", f"{path}/{task_key:d}/{verb}", fields, idempotency_key)
+        asked = ask.once("POST", f"{path}/{ask.number('task_key', task_key)}/{verb}", fields, idempotency_key)
         return await self._sender.ask(TaskState, asked)

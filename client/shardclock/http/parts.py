@@ -5,7 +5,7 @@ idempotency key, and those that have a name and `on_conflict` `ignore`, of which
 `unchanged`.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from pydantic import ValidationError
@@ -15,10 +15,12 @@ from shardclock.api.errors import PREFIX, ApiError, Problem, error_of
 from shardclock.api.fields import New, NewLine
 from shardclock.http.asked import NDJSON, TIMERS, Asked, body_of
 from shardclock.http.problems import foreign_error
+from shardclock.refusal import shown
 
 LINES_MAX = 10_000  # the gateway's own bound
 PART_BYTES_MAX = 4 * 1024 * 1024  # a body must arrive within ten seconds
 LOST = ("unknown", "untried")  # what a gateway says of a line when Postgres has given no answer
+EXAMPLE: New = {"delay": "PT1H"}
 NO_REASON = "Postgres gave no answer"
 NOT_ANSWERED = Line(line=0, outcome="unknown", why="the answer ended too early")
 
@@ -93,14 +95,22 @@ class Part:
 def parts_of(timers: Iterable[New | NewLine], *, lines_max: int) -> Iterator[Part]:
     """Cut timers into parts of at most so many lines, and of 4 MiB.
 
-    errors:  ValueError, TypeError  a timer has no form in JSON, or the bound is none
+    errors:  ValueError  a timer has no form in JSON, or the bound is none
+             TypeError   they are no iterable, or one is no mapping
     """
+    if isinstance(timers, Mapping | str | bytes) or not isinstance(timers, Iterable):
+        raise TypeError(f"timers {shown(timers)} is refused: it must be an iterable of timers; for one, write [timer]")
     if not 1 <= lines_max <= LINES_MAX:
         raise ValueError(f"part_lines {lines_max} is refused: it must be a whole number from 1 to {LINES_MAX:,}")
     waiting: dict[int, bytes] = {}
     repeatable: set[int] = set()
     size = 0
     for number, timer in enumerate(timers, start=1):
+        if not isinstance(timer, Mapping):
+            raise TypeError(
+                f"timer {number}, {shown(timer)}, is refused: it must be a mapping of a timer's fields, such as"
+                f" {EXAMPLE}"
+            )
         line = body_of(timer)
         if waiting and (len(waiting) == lines_max or size + len(line) > PART_BYTES_MAX):
             yield Part(waiting, frozenset(repeatable))

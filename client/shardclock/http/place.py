@@ -10,6 +10,9 @@ from shardclock.refusal import shown
 
 DEFAULT_URL = "http://127.0.0.1:9841"
 URL_VARIABLE = "SHARDCLOCK_API_URL"
+CHECK_GIVEN = "check the url that the client was given"
+CHECK_ENVIRONMENT = f"check {URL_VARIABLE}"
+CHECK_DEFAULT = f"the client was given no url: if the gateway is elsewhere, give it, or set {URL_VARIABLE}"
 KEY_VARIABLE = "SHARDCLOCK_API_KEY"
 TENANT_HEADER = b"Shardclock-Tenant"
 TENANT_CHARSET = "latin-1"  # as the gateway reads it
@@ -17,9 +20,10 @@ TENANT_CHARSET = "latin-1"  # as the gateway reads it
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Hold where a gateway is; the key is shown nowhere."""
+    """Hold where a gateway is; the key is shown nowhere. `check` says what to do if no gateway is there."""
 
     url: str
+    check: str
     key: str | None = field(default=None, repr=False)
     tenant: str | None = None
 
@@ -45,7 +49,7 @@ def place_of(url: str | None, key: str | None, tenant: str | None, *, insecure: 
     errors:  ValueError  not a URL of HTTP, a key or a tenant that can't be sent, or a key that others could read on the
                          way; it does not show the key
     """
-    given = (url or os.environ.get(URL_VARIABLE) or DEFAULT_URL).rstrip("/")
+    given, check = _chosen(url)
     parts = _split(given)
     key = key or os.environ.get(KEY_VARIABLE) or None
     if key is not None and not (key.isascii() and key.isprintable() and " " not in key):
@@ -56,7 +60,15 @@ def place_of(url: str | None, key: str | None, tenant: str | None, *, insecure: 
             f"an API key over http to {shown(parts.hostname)} can be read on the way; use https, or say insecure=True"
             " if the way is safe"
         )
-    return Place(given, key, None if tenant is None else _tenant(tenant))
+    return Place(given, check, key, None if tenant is None else _tenant(tenant))
+
+
+def _chosen(url: str | None) -> tuple[str, str]:
+    """Choose the URL, and say what to check if no gateway is there."""
+    for found, check in ((url, CHECK_GIVEN), (os.environ.get(URL_VARIABLE), CHECK_ENVIRONMENT)):
+        if found:
+            return found.rstrip("/"), check
+    return DEFAULT_URL, CHECK_DEFAULT
 
 
 def _split(url: str) -> SplitResult:

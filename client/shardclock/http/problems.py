@@ -11,6 +11,7 @@ from shardclock.http.place import URL_VARIABLE, Place
 from shardclock.http.retrying import retry_after_s_of
 from shardclock.reason import one_line
 
+CHECK = f"check the client's url, given or in {URL_VARIABLE}"
 IN_FLIGHT = f"{PREFIX}in-flight"
 # 502 and 504 come from what stands before a gateway, while that one is away.
 PASSING = frozenset({429, 502, 503, 504})
@@ -46,7 +47,7 @@ def no_answer(asked: Asked, place: Place, error: Exception, *, was_sent: bool) -
     problem = Problem(
         type=f"{PREFIX}no-answer",
         status=0,
-        detail=f"{asked.method} {asked.path} got no answer from {place.url} ({why}); check {URL_VARIABLE}",
+        detail=f"{asked.method} {asked.path} got no answer from {place.url} ({why}); {place.check}",
         may_be_done=asked.changes and was_sent,
         may_pass=not _is_about_a_certificate(error),
     )
@@ -54,7 +55,7 @@ def no_answer(asked: Asked, place: Place, error: Exception, *, was_sent: bool) -
 
 
 def _foreign(asked: Asked, status: int) -> str:
-    return f"{asked.method} {asked.path} was answered {status}, and not by a gateway; check {URL_VARIABLE}"
+    return f"{asked.method} {asked.path} was answered {status}, and not by a gateway; {CHECK}"
 
 
 def _object_of(body: bytes) -> dict[str, object]:

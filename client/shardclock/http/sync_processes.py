@@ -67,7 +67,7 @@ class Processes:
 
         errors:  NotFound  there is none
         """
-        return (self._sender.send(ask.read(f"{PROCESSES}/{definition_key:d}/model"))).content
+        return (self._sender.send(ask.read(f"{_definition(definition_key)}/model"))).content
 
     def delete(self, definition_key: int, *, idempotency_key: str | None = None) -> None:
         """Delete one version of a process; its instances go on.
@@ -76,7 +76,7 @@ class Processes:
 
         errors:  NotFound  it is deleted already, or never was
         """
-        asked = ask.once("DELETE", f"{PROCESSES}/{definition_key:d}", {}, idempotency_key)
+        asked = ask.once("DELETE", _definition(definition_key), {}, idempotency_key)
         self._sender.ask(Deleted, asked)
 
     def start(
@@ -108,14 +108,14 @@ class Processes:
 
         errors:  NotFound  there is none
         """
-        return self._sender.ask(WholeInstance, ask.read(f"{INSTANCES}/{instance_key:d}"))
+        return self._sender.ask(WholeInstance, ask.read(_instance(instance_key)))
 
     def wait_for_end(self, instance_key: int, *, within: Length) -> WholeInstance:
         """Wait until an instance has ended, or the time is over; return it as it is then.
 
         errors:  NotFound  there is none
         """
-        asked = ask.read(f"{INSTANCES}/{instance_key:d}")
+        asked = ask.read(_instance(instance_key))
 
         def has_ended(answer: httpx2.Response) -> bool:
             return read_answer(WholeInstance, asked, answer.content).ended_at is not None
@@ -155,7 +155,7 @@ class Processes:
         """
         after = 0
         while True:
-            asked = ask.read(f"{INSTANCES}/{instance_key:d}/steps", limit=ask.PAGE, after=after)
+            asked = ask.read(f"{_instance(instance_key)}/steps", limit=ask.PAGE, after=after)
             page = self._sender.ask(StepsPage, asked)
             for step in page.steps:
                 yield step
@@ -278,5 +278,13 @@ class Processes:
         return (self._sender.ask(Reached, ask.once("POST", "/v1/signals", fields, idempotency_key))).instance_keys
 
     def _tell(self, instance_key: int, verb: str, fields: Mapping[str, object], idempotency_key: str | None) -> None:
-        asked = ask.once("POST", f"{INSTANCES}/{instance_key:d}/{verb}", fields, idempotency_key)
+        asked = ask.once("POST", f"{_instance(instance_key)}/{verb}", fields, idempotency_key)
         self._sender.ask(Told, asked)
+
+
+def _definition(definition_key: int) -> str:
+    return f"{PROCESSES}/{ask.number('definition_key', definition_key)}"
+
+
+def _instance(instance_key: int) -> str:
+    return f"{INSTANCES}/{ask.number('instance_key', instance_key)}"
