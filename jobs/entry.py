@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from inspect import signature
 from types import MappingProxyType
 from typing import Any
@@ -34,8 +35,8 @@ class JobEntry:
     disabled: bool | None
 
 
-def read_entry(said: object) -> JobEntry:
-    """Read a job as a file describes it; a null is as if it were left out.
+def read_entry(said: object, *, now: datetime) -> JobEntry:
+    """Read a job as a file describes it; a null is as if it were left out. Its rule has to occur after `now`.
 
     errors:  InvalidJob  names the first field at fault, its value, the rule and the way out
     """
@@ -46,7 +47,7 @@ def read_entry(said: object) -> JobEntry:
             raise InvalidJob(f"{shortened(field)} is not a field of a job; the fields are {', '.join(FIELDS)}")
     given = {**OPTIONS, **{field: value for field, value in said.items() if value is not None}}
     spec = _spec_of(_name(given.get("name")), _function(given.get("function")), given)
-    check_rule(spec)
+    check_rule(spec, now=now)
     disabled = given.get("disabled")
     if disabled is not None and not isinstance(disabled, bool):
         raise InvalidJob(f"disabled {shortened(disabled)} is refused: it must be true or false")

@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import Any, Self
 
 from shardclock import JobPolicy
-from timers.occurrence import WITHOUT_END
+from timers.occurrence import WITHOUT_END, Rule
 from timers.refusal import InvalidTimer, Refusal, shortened
 from timers.repeat import Repeat
-from timers.schedule import parse_schedule
+from timers.schedule import first_of, parse_schedule
 
 
 class InvalidJob(Refusal):
@@ -45,16 +46,23 @@ class JobSpec:
         return asdict(self)
 
 
-def check_rule(spec: JobSpec) -> None:
+def check_rule(spec: JobSpec, *, now: datetime) -> None:
     """Check the rule by which a job runs: the client, which has no calendar, took it as a text.
 
-    errors:  InvalidJob  the rule or its zone can't be read, or the rule comes to an end
+    errors:  InvalidJob  the rule or its zone can't be read, or the rule comes to an end or never occurs after `now`
     """
+    if spec.schedule is None:
+        return
     try:
-        rule = None if spec.schedule is None else parse_schedule(spec.schedule, spec.zone)
+        rule = parse_schedule(spec.schedule, spec.zone)
+        _check_goes_on(spec, rule)
+        first_of(rule, now)
     except InvalidTimer as refusal:
         raise InvalidJob(f"job {spec.name} ({spec.reference}) has a rule that is refused: {refusal}") from None
-    if rule is not None and rule.repetitions != WITHOUT_END:
+
+
+def _check_goes_on(spec: JobSpec, rule: Rule) -> None:
+    if rule.repetitions != WITHOUT_END:
         raise InvalidJob(
             f"job {spec.name} ({spec.reference}) has the rule {shortened(str(rule))}, which ends after"
             f" {rule.repetitions}; a job goes on: write R/ without a number, or schedule timers"

@@ -1,12 +1,14 @@
 """What a deployment tells the database about each process of a model: its names, and how it begins."""
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
 from bpmn.model import Definition, read_model
-from bpmn.model.definition import ServiceWork, TimerKind
-from bpmn.model.expressions import bounded
+from bpmn.model.definition import ServiceWork, Timer, TimerKind
+from bpmn.model.expressions import Unreadable, bounded
 from bpmn.model.refusal import InvalidModel, Problem
+from bpmn.model.times import check_occurs
 from bpmn.step import opened_at_deployment
 from bpmn.step.effects import Effect, MessageOpened, SignalOpened, TimerOpened
 from bpmn.step.variables import Unanswerable
@@ -28,7 +30,19 @@ def describe_processes(model: bytes) -> list[DescribedProcess]:
         raise InvalidModel(
             Problem("", f"{starts:,} start events of the model wait; {STARTS_MAX} may: divide it into several models")
         )
+    if never := [problem for definition in definitions for problem in _cycles_that_never_occur(definition)]:
+        raise InvalidModel(*never)
     return [_described(definition) for definition in definitions]
+
+
+def _cycles_that_never_occur(definition: Definition) -> Iterator[Problem]:
+    for node in definition.nodes.values():
+        match node.trigger:
+            case Timer(TimerKind.CYCLE, str(cycle)):
+                try:
+                    check_occurs(cycle)
+                except Unreadable as error:
+                    yield Problem(node.node_id, str(error))
 
 
 def _described(definition: Definition) -> DescribedProcess:

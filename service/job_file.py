@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 from jobs.entry import EXAMPLE, JobEntry, read_entry
 from jobs.spec import InvalidJob
 from service.job_configs import misfits_of
 from sql.jobs.apply import JudgedJob, apply_jobs, judge_jobs
+from sql.metrics.status import read_clock
 from sql.session import Session, StatementRefused
 from timers.model import LINE_BYTES_MAX
 from timers.payload import read_json
@@ -44,7 +46,7 @@ async def apply_file(session: Session, content: bytes, *, dry_run: bool = False)
              StoreUnavailable  the outcome is unknown: call again
     """
     report = FileReport()
-    entries = dict(_entries_of(content, report))
+    entries = dict(_entries_of(content, report, now=await read_clock(session)))
     if len(entries) + len(report.refused) > JOBS_MAX:
         raise Refusal(f"the file has more than {JOBS_MAX:,} jobs; split it")
     if not entries and not report.refused:
@@ -91,12 +93,12 @@ async def _write(session: Session, entries: Sequence[JobEntry]) -> None:
         raise Refusal(f"{error}: somebody has changed it meanwhile, and nothing was written") from None
 
 
-def _entries_of(content: bytes, report: FileReport) -> Iterator[tuple[int, JobEntry]]:
+def _entries_of(content: bytes, report: FileReport, *, now: datetime) -> Iterator[tuple[int, JobEntry]]:
     """Read the jobs of a file with their numbers; report those that are refused."""
     numbers: dict[str, int] = {}
     for number, said in _numbered(content, report):
         try:
-            entry = read_entry(_read_line(said) if isinstance(said, bytes) else said)
+            entry = read_entry(_read_line(said) if isinstance(said, bytes) else said, now=now)
         except (InvalidJob, InvalidTimer) as refusal:
             report.refused.append(RefusedEntry(number, str(refusal)))
             continue

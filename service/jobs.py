@@ -2,15 +2,18 @@
 
 from collections.abc import Awaitable, Sequence
 from dataclasses import replace
+from datetime import datetime
 from difflib import get_close_matches
 from typing import TypeVar
 
 from service.job_configs import require_fit
 from sql.jobs import jobs as statements
 from sql.jobs.jobs import AddedJob, Job
+from sql.metrics.status import read_clock
 from sql.session import Session, StatementRefused
 from timers.payload import parse_payload
 from timers.refusal import InvalidTimer, Refusal, shortened
+from timers.schedule import first_of, parse_schedule
 
 NEAREST_MAX = 3
 CONFLICTS = ("23505", "55000")  # the states with which the functions refuse what the present state does not allow
@@ -109,7 +112,7 @@ async def configure_job(session: Session, name: str, config: str) -> str | None:
 async def add_job(session: Session, added: AddedJob) -> str:
     """Add a job that runs the function of a declared one; return its state.
 
-    errors:  JobConflict       something of it is wrong, or its name is taken
+    errors:  JobConflict       something of it is wrong, as a rule that never occurs, or its name is taken
              UnknownJob        there is no such job as `of_job`; the nearest names are told
              InvalidTimer      the configuration is no JSON, too long, or not what the function takes
              StoreUnavailable  the outcome is unknown: look whether it is there
@@ -117,6 +120,8 @@ async def add_job(session: Session, added: AddedJob) -> str:
     model, given = await find_job(session, added.of_job), added
     if added.config is not None:
         given = replace(added, config=await _fitting(session, model, added.config))
+    if added.schedule is not None:
+        _check_occurs(added.name, added.schedule, added.zone, now=await read_clock(session))
     return await _unless_conflict(added.name, statements.add_job(session, given))
 
 
@@ -139,6 +144,14 @@ def config_of(text: str) -> str:
         return parse_payload(text)
     except InvalidTimer as refusal:
         raise InvalidTimer(f"config {refusal}") from None
+
+
+def _check_occurs(name: str, schedule: str, zone: str, *, now: datetime) -> None:
+    """Refuse a rule that never occurs: SQL has no calendar, so only the shard that plans it would find out."""
+    try:
+        first_of(parse_schedule(schedule, zone), now)
+    except InvalidTimer as refusal:
+        raise JobConflict(f"job {shortened(name)} is refused: {refusal}") from None
 
 
 async def _fitting(session: Session, job: Job, config: str) -> str:

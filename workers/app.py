@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
@@ -86,8 +87,9 @@ def _handlers_of(said: Mapping[str, Any]) -> tuple[HandlerSpec, ...]:
 
 
 def _checked(jobs: tuple[JobSpec, ...]) -> tuple[JobSpec, ...]:
+    now = datetime.now(UTC)
     for job in jobs:
-        check_rule(job)
+        check_rule(job, now=now)
     return jobs
 
 

@@ -1,15 +1,16 @@
 """Read the times of timers and due dates, as a model writes them and as FEEL does."""
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 
 from bpmn.model.definition import TimerKind
 from bpmn.model.expressions import Unreadable
 from timers.duration import parse_duration
 from timers.moment import parse_due_date
 from timers.refusal import InvalidTimer
-from timers.schedule import parse_schedule
+from timers.schedule import first_of, parse_schedule
 
+LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 READ_BY: dict[TimerKind, Callable[[str], object]] = {
     TimerKind.DATE: parse_due_date,
     TimerKind.DURATION: parse_duration,
@@ -28,6 +29,17 @@ def time_text(kind: TimerKind, text: str) -> str:
     except InvalidTimer as error:
         raise Unreadable(str(error)) from None
     return spelled
+
+
+def check_occurs(cycle: str) -> None:
+    """Refuse a cycle that never occurs. One that is over is none of these: nothing begins by it any more.
+
+    errors:  Unreadable  it never occurs, or can't be read
+    """
+    try:
+        first_of(parse_schedule(cycle), LONG_AGO)
+    except InvalidTimer as error:
+        raise Unreadable(str(error)) from None
 
 
 def moment_of(text: str) -> datetime:

@@ -6,7 +6,7 @@ from datetime import datetime
 from bpmn.feel import Json
 from bpmn.model.definition import Definition, Error, Escalation, Kind, Message, Node, Signal, Timer, TimerKind
 from bpmn.model.expressions import Text, Unreadable
-from bpmn.model.times import time_text
+from bpmn.model.times import check_occurs, time_text
 from bpmn.step.effects import Effect, MessageOpened, SignalOpened, TimerOpened, WaitClosed
 from bpmn.step.leaving import finish
 from bpmn.step.state import Catches, Instance, Phase, Token
@@ -63,7 +63,9 @@ def _opened(step: Stepping, token: Token, node: Node) -> Iterator[Effect]:
 
     match node.trigger:
         case Timer(kind, written):
-            yield TimerOpened(token.key, node.node_id, kind, _readable(kind, text(written, "the time"), now=step.now))
+            is_computed = not isinstance(written, str)
+            time = _readable(kind, text(written, "the time"), now=step.now, is_computed=is_computed)
+            yield TimerOpened(token.key, node.node_id, kind, time)
         case Message(name, correlation):
             # A process begins by the message alone, whatever its key is. A boundary event's key is of the scope around.
             around = step.instance.tokens.get(token.scope, token) if node.kind == Kind.BOUNDARY else token
@@ -75,11 +77,13 @@ def _opened(step: Stepping, token: Token, node: Node) -> Iterator[Effect]:
             pass  # errors and escalations come from inside
 
 
-def _readable(kind: TimerKind, text: str, *, now: datetime) -> str:
+def _readable(kind: TimerKind, text: str, *, now: datetime, is_computed: bool) -> str:
     try:
         spelled = time_text(kind, text)
         if kind == TimerKind.DURATION:
             later(now, parse_duration(spelled), UTC_ZONE)
+        if kind == TimerKind.CYCLE and is_computed:  # one that is written was checked at the deployment
+            check_occurs(spelled)
     except Unreadable as error:
         raise Unanswerable(str(error)) from None
     except OverflowError:

@@ -1,6 +1,7 @@
 """A user's app in the test's own process."""
 
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Self
 
 from jobs.spec import JobSpec, check_rule
@@ -29,8 +30,9 @@ class AppHere:
             return cls({}, {})
         found = find_declared(modules.split(","))
         app = cls(found.handlers, found.jobs)
+        now = datetime.now(UTC)
         for job in app.job_specs:
-            check_rule(job)
+            check_rule(job, now=now)
         return app
 
     @property

@@ -1,6 +1,7 @@
 """Jobs, which are the whole installation's: a key for all tenants sees them, an operator starts and stops them."""
 
 from contextlib import suppress
+from datetime import UTC, datetime
 from functools import partial
 from typing import Annotated
 
@@ -99,7 +100,7 @@ async def get_job(name: Name, gateway: Here, _: Overseer) -> JobAnswer:
 async def put_job(name: Name, request: Request, _: Operator) -> JobAnswer:
     """Make a job as it is described here, or change it into that. A job that an app declares is as its code says."""
     asked = await read_model(request, JobRequest)
-    entry = read_entry({"name": name, **asked.model_dump(exclude_none=True)})
+    entry = read_entry({"name": name, **asked.model_dump(exclude_none=True)}, now=datetime.now(UTC))
     async with acting(request, ALL_TENANTS) as session:
         await apply_one(session, entry)
         return JobAnswer.of(await use_cases.find_job(session, name))

@@ -123,3 +123,5 @@ def test_what_the_database_refuses_of_a_new_job_names_the_job(refresh: Shell) ->
     assert_refused(refresh("jobs", "add", "refresh", "--of-job", "refresh"), 'job "refresh" is there already')
     too_soon = refresh("jobs", "add", "eu", "--of-job", "refresh", "--every", "0s")
     assert_refused(too_soon, "must be from 0.1 s to 365 days")
+    never = refresh("jobs", "add", "eu", "--of-job", "refresh", "--cron", "0 0 30 2 *")
+    assert_refused(never, "job 'eu' is refused: schedule '0 0 30 2 *' never occurs after", "choose one with a date")

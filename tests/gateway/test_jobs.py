@@ -86,6 +86,7 @@ async def test_a_job_whose_next_start_is_paused_is_recognized(dsn: str, api: Api
         ({**REFRESH, "cron": "0 3 * * *"}, ["every", "cron"]),
         ({**REFRESH, "every": "soon"}, ["every", "'soon'"]),
         ({**REFRESH, "zone": "Mars/Base"}, ["zone", "Mars/Base"]),
+        ({"function": "recurring:refresh", "cron": "0 0 30 2 *"}, ["'0 0 30 2 *' never occurs after"]),
         ({**REFRESH, "overlap": "never"}, ["overlap", "'never'"]),
         ({**REFRESH, "colour": "red"}, ["'colour' is not a field here"]),
     ],

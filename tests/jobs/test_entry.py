@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -14,15 +15,16 @@ from shardclock import jobs as declared
 from tests.support.jobs import job_spec
 
 LEAST = {"name": "refresh", "function": "app:refresh"}
+NOW = datetime(2026, 1, 31, 8, tzinfo=UTC)
 
 
 def refresh(run: shardclock.Run) -> None: ...
 
 
 def test_a_job_that_says_no_more_is_as_the_decorator_makes_it() -> None:
-    assert read_entry(LEAST).spec == job_spec()
-    assert read_entry(LEAST).disabled is None
-    assert read_entry(LEAST | {"config": None, "every": None, "disabled": None}) == read_entry(LEAST)
+    assert read_entry(LEAST, now=NOW).spec == job_spec()
+    assert read_entry(LEAST, now=NOW).disabled is None
+    assert read_entry(LEAST | {"config": None, "every": None, "disabled": None}, now=NOW) == read_entry(LEAST, now=NOW)
 
 
 def test_each_word_means_what_it_means_in_the_decorator(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,7 +37,7 @@ def test_each_word_means_what_it_means_in_the_decorator(monkeypatch: pytest.Monk
     shardclock.job("nightly", **words)(refresh)
     (described,) = describe_jobs(declared.declared_jobs())
 
-    entry = read_entry({"name": "nightly", "function": described["reference"], "disabled": True, **words})
+    entry = read_entry({"name": "nightly", "function": described["reference"], "disabled": True, **words}, now=NOW)
 
     assert entry.spec.to_json() | {"config": None} == described | {"config": None}
     assert (entry.spec.config, entry.disabled) == ('{"city":"Rome"}', True)
@@ -55,6 +57,7 @@ def test_each_word_means_what_it_means_in_the_decorator(monkeypatch: pytest.Monk
         (LEAST | {"every": 900}, "every 900 is neither an ISO 8601 duration"),
         (LEAST | {"every": "PT1H", "cron": "0 3 * * *"}, "has one of every, cron and repeat"),
         (LEAST | {"cron": "0 25 * * *"}, "has a rule that is refused"),
+        (LEAST | {"cron": "0 0 30 2 *"}, "schedule '0 0 30 2 *' never occurs after 2026-01-31T08:00:00Z"),
         (LEAST | {"repeat": "R5/PT1H"}, "which ends after 5; a job goes on"),
         (LEAST | {"every": "PT1H", "zone": "Mars"}, "zone 'Mars' is not an IANA time zone"),
         (LEAST | {"missed": "all"}, "missed 'all' is refused: it must be one of fire_once, fire_all, skip"),
@@ -70,7 +73,7 @@ def test_each_word_means_what_it_means_in_the_decorator(monkeypatch: pytest.Monk
 )
 def test_what_can_be_no_job_is_refused_with_the_value_and_the_rule(said: object, why: str) -> None:
     with pytest.raises(InvalidJob) as refused:
-        read_entry(said)
+        read_entry(said, now=NOW)
 
     assert why in str(refused.value)
     assert "\n" not in str(refused.value)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 
 from jobs.spec import InvalidJob, JobSpec, check_rule
 from tests.support.jobs import job_spec
 
+NOW = datetime(2026, 1, 31, 8, tzinfo=UTC)
+
 
 @pytest.mark.parametrize(
     ("schedule", "zone"), [(None, "UTC"), ("0 3 * * *", "Europe/Berlin"), ("R/PT1H", "UTC"), ("@daily", "Asia/Tokyo")]
 )
 def test_a_rule_that_goes_on_is_fine(schedule: str | None, zone: str) -> None:
-    check_rule(job_spec(schedule=schedule, zone=zone))
+    check_rule(job_spec(schedule=schedule, zone=zone), now=NOW)
 
 
 @pytest.mark.parametrize(
@@ -24,11 +27,15 @@ def test_a_rule_that_goes_on_is_fine(schedule: str | None, zone: str) -> None:
         ("R/P1X", "UTC", "is refused"),
         ("0 3 * * *", "Europe/Atlantis", "Europe/Atlantis"),
         ("R3/PT1H", "UTC", "which ends after 3; a job goes on"),
+        ("R/PT1H/2020-01-31T08:00Z", "UTC", "which ends on 2020-01-31; a job goes on"),
+        ("0 0 * * FRI-TUE", "UTC", "which runs backwards; write the lower bound first"),
+        ("0 0 30 2 *", "UTC", "schedule '0 0 30 2 *' never occurs after 2026-01-31T08:00:00Z; choose one with a date"),
+        ("R/P9000Y", "UTC", "never occurs after 2026-01-31T08:00:00Z"),
     ],
 )
-def test_a_rule_that_is_none_or_ends_is_refused(schedule: str, zone: str, why: str) -> None:
+def test_a_rule_that_is_none_ends_or_never_occurs_is_refused(schedule: str, zone: str, why: str) -> None:
     with pytest.raises(InvalidJob) as refused:
-        check_rule(job_spec(schedule=schedule, zone=zone))
+        check_rule(job_spec(schedule=schedule, zone=zone), now=NOW)
 
     assert why in str(refused.value)
     assert "\n" not in str(refused.value)

@@ -9,7 +9,7 @@ from service import deployment
 from service.deployment import describe_processes
 from service.processes import UnknownProcess, deploy, find_definition
 from sql.session import Session
-from tests.support.bpmn import model
+from tests.support.bpmn import boundary, event_subprocess, job, model, timer
 
 START = '<startEvent id="s"/>'
 
@@ -42,6 +42,43 @@ def test_the_start_events_of_a_new_model_that_wait_are_bounded(monkeypatch: pyte
     assert len(describe_processes(model(START + "".join(timers[:2])))[0].said["starts"]) == 2
     with pytest.raises(InvalidModel, match="3 start events of the model wait; 2 may: divide it into several models"):
         describe_processes(model(START + "".join(timers)))
+
+
+@pytest.mark.parametrize(
+    ("cycle", "why"),
+    [
+        ("0 0 30 2 *", "schedule '0 0 30 2 *' never occurs after"),
+        ("R/P9000Y", "never occurs after"),
+    ],
+)
+def test_a_cycle_that_never_occurs_is_refused_in_a_new_model_and_read_in_a_stored_one(cycle: str, why: str) -> None:
+    event = timer("timeCycle", cycle)
+    besides = boundary("b", "a", event, interrupts=False) + event_subprocess("u", event, interrupts=False)
+    text = model(f'<startEvent id="s">{event}</startEvent>{job("a")}{besides}', connected="s>a")
+
+    with pytest.raises(InvalidModel) as refused:
+        describe_processes(text)
+
+    assert [problem.element_id for problem in refused.value.problems] == ["s", "b", "us"]
+    assert all(why in problem.sentence for problem in refused.value.problems)
+    assert read_model(text), "an engine reads what was deployed before"
+
+
+@pytest.mark.parametrize("cycle", ['="0 0 30 2 *"', '="R/P9000Y"', "0 0 * * FRI-TUE"])
+def test_a_start_s_cycle_that_never_occurs_is_refused_however_it_is_written(cycle: str) -> None:
+    with pytest.raises(InvalidModel, match=r"never occurs after|runs backwards"):
+        describe_processes(model(f'<startEvent id="s">{timer("timeCycle", cycle)}</startEvent>'))
+
+
+@pytest.mark.parametrize(
+    "cycle",
+    ["R/PT1H", "R/PT1H/2020-01-31T08:00Z", "R3/2020-01-31T08:00Z/P1D", "R/PT1H/2999-01-31T08:00Z", "0 0 29 2 *"],
+)
+def test_a_cycle_that_occurs_again_is_fine_also_if_it_began_long_ago(cycle: str) -> None:
+    (described,) = describe_processes(model(f'<startEvent id="s">{timer("timeCycle", cycle)}</startEvent>'))
+
+    (start,) = described.said["starts"]
+    assert start["schedule"] == cycle
 
 
 async def test_a_model_is_found_by_its_own_tenant_alone_also_without_row_level_security(dsn: str) -> None:

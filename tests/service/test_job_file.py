@@ -141,6 +141,55 @@ async def test_a_job_is_added_beside_a_declared_one_and_removed(dsn: str, sessio
         await remove_job(session, "eu")
 
 
+@pytest.mark.parametrize(
+    ("rule", "why"),
+    [
+        ("0 0 30 2 *", "schedule '0 0 30 2 *' never occurs after"),
+        ("0 25 * * *", "'0 25 * * *' has the hour"),
+        ("0 0 * * FRI-TUE", "which runs backwards; write the lower bound first"),
+        ("R/PT1H/2020-01-31T08:00Z", "never occurs after"),
+        ("R/P9000Y", "never occurs after"),
+        ("R3/PT1H", "comes to an end, and a job goes on"),
+    ],
+)
+async def test_a_job_whose_rule_never_occurs_is_not_added(dsn: str, session: Session, rule: str, why: str) -> None:
+    await declare(dsn, job_spec())
+
+    with pytest.raises(JobConflict) as refused:
+        await add_job(session, AddedJob("eu", "refresh", schedule=rule))
+
+    assert str(refused.value).startswith("job 'eu' is refused: ")
+    assert why in str(refused.value)
+    assert [job.name for job in await list_jobs(session)] == ["refresh"]
+
+
+async def test_a_rule_that_never_occurs_is_refused_with_its_line(dsn: str, session: Session) -> None:
+    await declare(dsn, job_spec())
+
+    report = await apply_file(session, lines(entry("us"), entry("eu", cron="0 0 30 2 *")))
+
+    (refused,) = report.refused
+    assert refused.number == 2
+    assert "job eu (app:refresh) has a rule that is refused: schedule '0 0 30 2 *' never occurs after" in refused.why
+    assert [job.name for job in await list_jobs(session)] == ["refresh"]
+
+
+async def test_a_job_whose_rule_never_occurs_and_that_is_there_already_is_read_and_can_get_another(
+    dsn: str, session: Session
+) -> None:
+    # Given a job of before, when such a rule was not refused: who calls SQL is still not
+    await declare(dsn, job_spec())
+    await query(dsn, "select shardclock.add_job('eu', 'refresh', schedule => '0 0 30 2 *')")
+
+    # When it is looked at, and described anew
+    standing = await find_job(session, "eu")
+    report = await apply_file(session, lines(entry("eu", cron="0 0 28 2 *")))
+
+    # Then it is as it was, and becomes as it is described
+    assert (standing.schedule, standing.next_start) == ("0 0 30 2 *", None)
+    assert [job.changes for job in report.jobs] == [("schedule",)]
+
+
 async def test_a_config_that_its_function_can_not_take_is_refused_with_its_line(dsn: str, session: Session) -> None:
     city = {"type": "typed-dict", "fields": {"city": {"type": "typed-dict-field", "schema": {"type": "str"}}}}
     await declare(dsn, job_spec(config='{"city": "Rome"}', config_outline=json.dumps(city)))

@@ -73,6 +73,11 @@ def test_an_app_may_have_jobs_alone_and_they_are_learnt_with_their_rules(tmp_pat
             "import shardclock\n@shardclock.job(cron='0 25 * * *')\ndef tidy(run): ...",
             "job tidy .* is refused",
         ),
+        (
+            "never",
+            "import shardclock\n@shardclock.job(cron='0 0 30 2 *')\ndef tidy(run): ...",
+            r"job tidy \(never:tidy\) has a rule that is refused: schedule '0 0 30 2 \*' never occurs after",
+        ),
         ("broken", "import nothing_of_that_name", "can't be imported"),
         ("ends", "import os; os._exit(7)", "it ended with code 7"),
         ("missing", None, "there is no module"),

@@ -93,6 +93,24 @@ def test_what_is_no_moment_is_no_timers_date(value: str) -> None:
     assert [incident.node_id for incident in played.incidents.values()] == ["t"]
 
 
+@pytest.mark.parametrize("cycle", ["0 0 30 2 *", "R/P9000Y", "0 25 * * *", "0 0 * * FRI-TUE"])
+def test_a_cycle_that_is_computed_and_never_occurs_is_an_incident(cycle: str) -> None:
+    played = with_boundary(timer("timeCycle", f'="{cycle}"'), interrupts=False)
+    (incident,) = played.incidents.values()
+    assert incident.node_id == "a"
+    assert cycle[:10] in incident.sentence
+    assert not played.open
+
+
+@pytest.mark.parametrize("cycle", ["0 0 30 2 *", "R/PT1H/2020-01-31T08:00Z", '="R/PT1H/2020-01-31T08:00Z"'])
+def test_a_cycle_that_is_over_or_that_was_deployed_before_holds_up_no_token(cycle: str) -> None:
+    played = with_boundary(timer("timeCycle", cycle), interrupts=False)
+    assert not played.incidents
+    assert played.open[played.token("a"), "b"] == TimerOpened(
+        played.token("a"), "b", TimerKind.CYCLE, cycle.strip('="')
+    )
+
+
 @pytest.mark.parametrize("value", ["soon", None, [1], "-PT5M", "P9000Y"])
 def test_a_time_that_is_none_is_an_incident_that_names_it(value: object) -> None:
     played = Played(
