@@ -166,11 +166,11 @@ class Outbox:
     def _throw(self, thrown: SignalThrown) -> None:
         """Throw a signal to all, and to those of this instance that are not in the database yet."""
         self._thrown.append(thrown)
-        chars = len(json.dumps(dict(thrown.variables)))
-        for effect, _ in self._waits():
-            if isinstance(effect, SignalOpened) and effect.name == thrown.name:
-                self._to_itself.append((effect.token, effect.node_id, thrown))
-                self._to_itself_chars += chars
+        receivers = [it for it, _ in self._waits() if isinstance(it, SignalOpened) and it.name == thrown.name]
+        if not receivers:
+            return
+        self._to_itself += [(it.token, it.node_id, thrown) for it in receivers]
+        self._to_itself_chars += len(receivers) * len(json.dumps(dict(thrown.variables)))
         if self._to_itself_chars > TO_ITSELF_CHARS_MAX:
             raise ValueError(
                 f"the instance throws {len(self._to_itself):,} signals to itself, which have more than"

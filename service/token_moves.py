@@ -13,7 +13,6 @@ from bpmn.step.state import ROOT
 from bpmn.step.stepping import Stepping
 from sql.processes import instances
 from sql.processes.definitions import StoredDefinition, read_definition
-from sql.processes.instances import find_instance, move_tokens
 from sql.session import Session
 from timers.refusal import Refusal, shortened
 
@@ -25,7 +24,7 @@ async def model_of(session: Session, instance_key: int, *, tenant_id: str | None
 
     errors:  StoreUnavailable  no answer in time
     """
-    found = await find_instance(session, instance_key, tenant_id=tenant_id)
+    found = await instances.find_instance(session, instance_key, tenant_id=tenant_id)
     return None if found is None or found.state is None else await read_definition(session, found.definition_key)
 
 
@@ -54,7 +53,7 @@ async def move(
     errors:  Refusal           a token or a node is not there, as the instance is now; or a newer release has written it
              StoreUnavailable  the outcome is unknown
     """
-    found = await find_instance(session, instance_key, tenant_id=tenant_id)
+    found = await instances.find_instance(session, instance_key, tenant_id=tenant_id)
     if found is not None and found.state is not None:
         try:
             instance = read_state(found.state)
@@ -66,7 +65,7 @@ async def move(
             step = Stepping(definition, instance, datetime.now(UTC))
             for node_id in begun:
                 _check_node(node_id, step, terminated)
-    return await move_tokens(session, instance_key, terminated=terminated, begun=begun, tenant_id=tenant_id)
+    return await instances.move_tokens(session, instance_key, terminated=terminated, begun=begun, tenant_id=tenant_id)
 
 
 async def set_variables(
@@ -86,7 +85,7 @@ async def set_variables(
              StoreUnavailable  the outcome is unknown: call again
     """
     if token != ROOT:
-        found = await find_instance(session, instance_key, tenant_id=tenant_id)
+        found = await instances.find_instance(session, instance_key, tenant_id=tenant_id)
         if found is not None and found.state is not None:
             with suppress(StateTooNew):  # its engine knows
                 _check_is_there(token, read_state(found.state))

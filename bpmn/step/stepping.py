@@ -139,15 +139,13 @@ class Stepping:
         for token in self.instance.tokens.values():
             children[token.scope].append(token)
         cleared = set[int]()
-        opened = [(scope, iter(children[scope.key]))]
-        while opened:
-            at, left = opened[-1]
-            if (child := next(left, None)) is not None:
-                opened.append((child, iter(children[child.key])))
-                continue
-            opened.pop()
+
+        def clear(at: Token) -> None:
+            for child in children[at.key]:
+                clear(child)
+                self.end(child, Change.TERMINATED)
             at.arrived.clear()
             cleared.add(at.key)
-            if opened:
-                self.end(at, Change.TERMINATED)
+
+        clear(scope)
         self.entries = deque(entry for entry in self.entries if entry.scope not in cleared)

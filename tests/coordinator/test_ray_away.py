@@ -42,9 +42,11 @@ async def test_the_slots_of_a_silent_shard_go_to_the_others(session: Session, ds
 
     await eventually(only_the_other_is_heard)
 
-    # Then the other one has all slots, and when Ray is back, the silent actor is killed and another one started
+    # Then the other one has all slots
     (left,) = await list_holders(session)
     assert (left.part, left.part_count) == (0, 1)
+
+    # When Ray is back, then the silent actor is killed, and another one is started
     fleet.is_away = False
     await beat(session, second, held=0)
     await reconciler.turn()

@@ -127,7 +127,7 @@ async def test_of_tasks_with_large_variables_a_program_gets_fewer_at_a_time_and_
         await it.deploy(START + task, connected="s>t")
         await it.start(big="x" * 1_000_000, items=list(range(12)))
 
-        # When a program takes a hundred, then it gets 8 MiB and one more, and the rest with the next call
+        # When a program asks for a hundred, then it gets 8 MiB and one more. The next call gets the rest
         counts = []
         while taken := await activate_service_tasks(it.session, "pack", most=100, lease_s=30.0, tenant_id="default"):
             counts.append(len(taken))

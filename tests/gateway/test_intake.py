@@ -1,4 +1,4 @@
-"""Prove that large bodies have a bound together, that who comes first is first, and that no tenant has all of it."""
+"""Large bodies have a bound together. Who comes first is first, and no tenant has all of it."""
 
 from __future__ import annotations
 

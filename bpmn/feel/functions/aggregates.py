@@ -96,9 +96,10 @@ def mode(budget: Budget, items: Items) -> FeelValue:
     numbers = _numbers(budget, items)
     if numbers is None:
         return None
-    counts = Counter(map(number_key, numbers))
+    keys = [number_key(number) for number in numbers]
+    counts = Counter(keys)
     most = max(counts.values(), default=0)
-    firsts = {number_key(number): number for number in reversed(numbers)}
+    firsts = dict(zip(reversed(keys), reversed(numbers), strict=True))
     return sorted(number for key, number in firsts.items() if counts[key] == most)
 
 
