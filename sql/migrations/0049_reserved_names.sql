@@ -1,0 +1,1 @@
+-- 0049_reserved_names

@@ -1,0 +1,1 @@
+-- 0050_turns_of_engines

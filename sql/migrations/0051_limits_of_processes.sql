@@ -1,0 +1,1 @@
+-- 0051_limits_of_processes

@@ -1,0 +1,1 @@
+-- 0052_shares_of_tenants

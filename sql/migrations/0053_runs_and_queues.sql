@@ -1,0 +1,1 @@
+-- 0053_runs_and_queues

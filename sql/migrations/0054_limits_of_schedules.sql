@@ -1,0 +1,1 @@
+-- 0054_limits_of_schedules
