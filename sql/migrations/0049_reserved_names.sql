@@ -1,1 +1,2 @@
 -- 0049_reserved_names
+select;

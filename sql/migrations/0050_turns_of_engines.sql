@@ -1,1 +1,2 @@
 -- 0050_turns_of_engines
+select;

@@ -1,1 +1,2 @@
 -- 0051_limits_of_processes
+select;

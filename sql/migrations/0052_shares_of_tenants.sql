@@ -1,1 +1,2 @@
 -- 0052_shares_of_tenants
+select;

@@ -1,1 +1,2 @@
 -- 0053_runs_and_queues
+select;

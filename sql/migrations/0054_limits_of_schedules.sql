@@ -1,1 +1,2 @@
 -- 0054_limits_of_schedules
+select;
