@@ -909,6 +909,8 @@ CREATE INDEX timers_by_target ON shardclock.timers USING btree (target, due_date
 
 CREATE INDEX timers_by_tenant ON shardclock.timers USING btree (tenant_id, due_date, timer_key) WHERE (tenant_id <> 'default'::text);
 
+CREATE INDEX timers_by_token ON shardclock.timers USING btree (((process_instance_key + 0)), element_instance_key) WHERE ((target = 'process:instance'::text) IS TRUE);
+
 CREATE TRIGGER check_changed_timer AFTER UPDATE OF timer_key, process_instance_key, element_instance_key, due_date, created_at, anchor, anchor_occurrence, paused_due_date, kept_due_date, changed_at, occurrence, repetitions, tenant_id, timer_type, target, zone, missed, target_element_id, name, schedule, payload ON shardclock.timers FOR EACH ROW EXECUTE FUNCTION shardclock.check_timer();
 ALTER TABLE shardclock.timers ENABLE ALWAYS TRIGGER check_changed_timer;
 

@@ -1,2 +1,6 @@
 -- 0050_turns_of_engines
-select;
+
+-- One instance may have thousands of tokens, each with a timer. An engine finds the timers of one token by this index. The
+-- key is an expression, so that no plan takes timers_by_process_instance, which would read the timers of all tokens.
+create index timers_by_token on shardclock.timers ((process_instance_key + 0), element_instance_key)
+    where (target = 'process:instance') is true;

@@ -24,7 +24,7 @@
 -- locks: the instances' rows, their signals, and what they wait for no more, for the statement; leaves out rows that
 --        others have locked: an instance is then not written; for a locked timer, task, subscription or child the
 --        instance gets a signal to close it
--- index: instances_pkey, deliveries_pkey, timers_by_process_instance, deliveries_of_service_tasks, tasks_by_token,
+-- index: instances_pkey, deliveries_pkey, timers_by_token, deliveries_of_service_tasks, tasks_by_token,
 --        subscriptions_by_instance, deliveries_of_children, incidents_pkey, instances_by_parent, messages_pkey: probes;
 --        subscriptions_by_name for thrown signals
 with held as materialized (
@@ -161,7 +161,7 @@ timers_gone as (
             cross join lateral (
                 select t.timer_key
                 from shardclock.timers t
-                where t.process_instance_key = c.instance_key
+                where t.process_instance_key + 0 = c.instance_key
                     and t.element_instance_key = c.token
                     and (c.node_id is null or t.target_element_id = c.node_id)
                     and (t.target = 'process:instance') is true
@@ -286,7 +286,7 @@ still_there as materialized (
     cross join lateral (
         select t.timer_key
         from shardclock.timers t
-        where t.process_instance_key = c.instance_key
+        where t.process_instance_key + 0 = c.instance_key
             and t.element_instance_key = c.token
             and (c.node_id is null or t.target_element_id = c.node_id)
             and (t.target = 'process:instance') is true

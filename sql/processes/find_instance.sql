@@ -8,7 +8,7 @@
 --        for, called processes that have begun among it. No row: there is none. One that has not begun yet is STARTING,
 --        and has nothing of it; if its start was given up, that is its incident
 -- locks: nothing
--- index: instances_pkey; timers_by_process_instance, deliveries_of_service_tasks, tasks_by_token,
+-- index: instances_pkey; timers_by_token, deliveries_of_service_tasks, tasks_by_token,
 --        subscriptions_by_instance, instances_by_parent, incidents_pkey, business_keys_pkey; deliveries_pkey and
 --        dead_letters_pkey, if it has not begun: probes
 select
@@ -28,7 +28,7 @@ select
             '[]'
         )
         from shardclock.timers t
-        where t.process_instance_key = i.instance_key and (t.target = 'process:instance') is true
+        where t.process_instance_key + 0 = i.instance_key and (t.target = 'process:instance') is true
     ) as timers,
     (
         select coalesce(

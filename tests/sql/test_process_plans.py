@@ -124,10 +124,45 @@ async def test_instances_that_end_cost_what_is_theirs(waiting: str) -> None:
     await apply.connection.close()
     assert all(len(FEW) <= read <= 6 * len(FEW) for read in rows.values()), "found, locked, deleted, looked for again"
     assert indexes == {
-        "timers_by_process_instance", "timers_pkey", "tasks_by_token", "subscriptions_by_instance",
+        "timers_by_token", "timers_pkey", "tasks_by_token", "subscriptions_by_instance",
         "subscriptions_pkey", "deliveries_of_service_tasks", "deliveries_of_children", "deliveries_pkey",
         "instances_by_parent", "instances_pkey", "incidents_pkey",
     }  # fmt: skip
+
+
+# One instance whose tokens each wait for a timer, a task and a message.
+TOKENS = """
+with t as (
+    insert into shardclock.timers (
+        process_instance_key, element_instance_key, due_date, tenant_id, timer_type, target, target_element_id
+    )
+    select 1, n, now() + interval '1 day', 'default', 'BOUNDARY', 'process:instance', 'b'
+    from generate_series(10, {tokens} + 9) n
+), u as (
+    insert into shardclock.tasks (task_key, instance_key, token, tenant_id, process_id, node_id, name)
+    select 1000000 + n, 1, n, 'default', 'p', 'u', 'u' from generate_series(10, {tokens} + 9) n
+)
+insert into shardclock.subscriptions (
+    instance_key, token, is_once, kind, tenant_id, name, correlation, process_id, node_id
+)
+select 1, n, true, 'message', 'default', 'm', n::text, 'p', 'm' from generate_series(10, {tokens} + 9) n
+"""
+
+
+@pytest.mark.parametrize("tokens", [10, 500])
+@pytest.mark.parametrize("node_id", [None, "b"], ids=["the tokens end", "their timers alone"])
+async def test_an_instance_of_many_tokens_ends_in_time_that_grows_with_their_number_alone(
+    waiting: str, tokens: int, node_id: str | None
+) -> None:
+    await query(waiting, TOKENS.format(tokens=tokens))
+    apply = await prepare(waiting, "apply_steps")
+    closed = [{"instance_key": 1, "token": n, "node_id": node_id} for n in range(10, tokens + 10)]
+
+    rows, _ = await reading(apply, applying(steps=steps([1]), closed=closed, signals=[1], signal_instances=[1]))
+
+    await apply.connection.close()
+    assert rows["timers"] >= tokens
+    assert all(read <= 6 * tokens + 20 for read in rows.values()), rows
 
 
 async def test_signals_that_find_nobody_cost_what_is_theirs(waiting: str) -> None:
