@@ -7,7 +7,7 @@ and draws no random number: the same variables and the same `now` give the same 
 A text goes one way:
 
     source, lexer, names   it is cut into tokens; names with spaces are known by what is around them
-    parser, parse_forms, parse_literals, parse_types  it becomes a tree (`syntax`)
+    parser, parse_forms, parse_literals, parse_names, parse_types  it becomes a tree (`syntax`)
     compile_operators, compile_values, compile_loops  the tree becomes closures (`code`, `budget`)
     expression             compiles a text once, and evaluates it
     values, types, ranges, arithmetic  what is computed with

@@ -12,7 +12,7 @@ from typing import Any
 from bpmn.feel.budget import Budget
 from bpmn.feel.calendar import months_on
 from bpmn.feel.refusal import TooLong
-from bpmn.feel.temporal import DAY_NS, Date, DateTime, Elapsed, Months, Time, midnight
+from bpmn.feel.temporal import DAY_NS, Date, DateTime, Elapsed, Months, Time, at_local, midnight
 from bpmn.feel.temporal_text import checked
 from bpmn.feel.values import FeelValue
 
@@ -105,7 +105,7 @@ def finite(number: Decimal) -> Decimal | None:
 def _moved(start: Date | DateTime | Time, length: Months | Elapsed, sign: int) -> FeelValue:
     match start, length:
         case Time(), Elapsed():
-            return Time((start.ns + sign * length.ns) % DAY_NS, start.zone)
+            return start.plus(sign * length.ns)
         case Date(), Elapsed():
             return checked(Date.numbered((start.number * DAY_NS + sign * length.ns) // DAY_NS))
         case Date(), Months():
@@ -113,7 +113,8 @@ def _moved(start: Date | DateTime | Time, length: Months | Elapsed, sign: int) -
         case DateTime(), Months():
             date = start.date
             moved = Date(*months_on(date.year, date.month, date.day, sign * length.months))
-            return checked(DateTime(moved, start.ns, start.zone))
+            local_ns = moved.number * DAY_NS + start.ns
+            return checked(at_local(local_ns, start.zone, preferred_s=start.offset_s))
         case DateTime(), Elapsed():
             return checked(start.plus(sign * length.ns))
     return None

@@ -54,14 +54,17 @@ def months_on(year: int, month: int, day: int, months: int) -> tuple[int, int, i
     return year, month + 1, min(day, days_in_month(year, month + 1))
 
 
-def local_offset_s(zone: str, day: int, second: int) -> int:
-    """Return a zone's offset from UTC at a time of its own clock; of a time that comes twice, the first is meant."""
-    return _offset_s(zone, _within_python(day), second, is_utc=False)
+def local_offsets_s(zone: str, day: int, second: int) -> tuple[int, int]:
+    """Return a zone's offsets from UTC before and after a change of its clock at a local time.
+
+    shape:   equal, unless the clock shows the local time twice (the first is larger) or skips it (the first is smaller)
+    """
+    return _local_offsets_s(zone, _within_python(day), second)
 
 
 def utc_offset_s(zone: str, day: int, second: int) -> int:
     """Return a zone's offset at a moment, given as a day and a second of UTC."""
-    return _offset_s(zone, _within_python(day), second, is_utc=True)
+    return _utc_offset_s(zone, _within_python(day), second)
 
 
 def standard_offset_s(zone: str) -> int:
@@ -71,11 +74,17 @@ def standard_offset_s(zone: str) -> int:
 
 
 @lru_cache(maxsize=1_024)
-def _offset_s(zone: str, day: int, second: int, *, is_utc: bool) -> int:
-    local = datetime(1970, 1, 1) + timedelta(days=day, seconds=second)  # noqa: DTZ001 the clock of the zone is meant
+def _local_offsets_s(zone: str, day: int, second: int) -> tuple[int, int]:
+    local = (datetime(1970, 1, 1) + timedelta(days=day, seconds=second)).replace(tzinfo=zone_of(zone))  # noqa: DTZ001 see above
+    before, after = (local.replace(fold=fold).utcoffset() or timedelta(0) for fold in (0, 1))
+    return _seconds(before), _seconds(after)
+
+
+@lru_cache(maxsize=1_024)
+def _utc_offset_s(zone: str, day: int, second: int) -> int:
     clock = zone_of(zone)
-    moment = clock.fromutc(local.replace(tzinfo=clock)) if is_utc else local.replace(tzinfo=clock)
-    return _seconds(moment.utcoffset() or timedelta(0))
+    moment = (datetime(1970, 1, 1) + timedelta(days=day, seconds=second)).replace(tzinfo=clock)  # noqa: DTZ001 see above
+    return _seconds(clock.fromutc(moment).utcoffset() or timedelta(0))
 
 
 def _within_python(day: int) -> int:

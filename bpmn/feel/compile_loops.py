@@ -10,6 +10,7 @@ from bpmn.feel.code import Code, Place, Scope, cost_of, height_called
 from bpmn.feel.compile_values import found
 from bpmn.feel.functions import FUNCTION_NAMES
 from bpmn.feel.functions.registry import Builtin, call_first, forms_of, overloads
+from bpmn.feel.functions.unsupported import UNSUPPORTED
 from bpmn.feel.ranges import items_of, steps_of
 from bpmn.feel.refusal import NotFeel
 from bpmn.feel.syntax import Call, FeelType, FunctionOf, Loop, Name, Node, Span
@@ -197,6 +198,8 @@ def _call_of_ours(candidates: list[Builtin], arguments: list[Code], names: tuple
 
 
 def _unknown(text: str, function: Name) -> NotFeel:
+    if sentence := UNSUPPORTED.get(function.name):
+        return NotFeel(text, function.position, sentence)
     close = get_close_matches(function.name, FUNCTION_NAMES, n=1, cutoff=0.8)
     way_out = f"did you mean {close[0]}?" if close else "the page on FEEL lists all of them"
     return NotFeel(text, function.position, f"there is no function {shortened(function.name)}; {way_out}")

@@ -174,4 +174,4 @@ def _item(value: FeelValue, number: FeelValue) -> FeelValue:
 
 
 def _only(value: FeelValue) -> FeelValue:
-    return Range(value, value, has_start=True, has_end=True)
+    return Range(value, value, has_start=True, has_end=True, is_test=True)

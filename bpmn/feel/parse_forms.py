@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from bpmn.feel.functions import FUNCTION_NAMES
 from bpmn.feel.parse_literals import parse_at_literal, parse_number
+from bpmn.feel.parse_names import parse_argument_name, parse_key, parse_known_name, parse_new_name
 from bpmn.feel.parse_types import parse_type
 from bpmn.feel.source import Source
 from bpmn.feel.syntax import (
@@ -46,7 +46,7 @@ def parse_operand(source: Source) -> Node:
     while source.token.kind == "sign":
         if source.at("."):
             source.take()
-            node = Path(node, _key(source))
+            node = Path(node, parse_key(source))
         elif source.at("[") and not _ends_range(source):
             source.take()
             node = Filter(node, source.expression())
@@ -104,10 +104,10 @@ def _primary(source: Source) -> Node:
 
 
 def _word(source: Source) -> Node:
-    token, start = source.token, source.index
-    if (name := source.known_name()) is not None and (name not in FUNCTION_NAMES or source.at("(")):
+    token = source.token
+    if (name := parse_known_name(source)) is not None:
         return Name(name, token.position)
-    source.index = start + 1
+    source.take()
     match token.text:
         case "null" | "true" | "false":
             return Constant(CONSTANTS[token.text])
@@ -182,7 +182,7 @@ def _context(source: Source) -> ContextOf:
     entries: dict[str, Node] = {}
     while not source.at("}"):
         token = source.token
-        key = source.take().text if token.kind in {"text", "quoted"} else _words(source, ":")
+        key = source.take().text if token.kind in {"text", "quoted"} else parse_new_name(source, ":")
         if key in entries:
             source.refuse(f"the key {shortened(key)} is there twice; leave one out", token)
         source.expect(":", "between a key and its value; write {key: value}")
@@ -207,7 +207,7 @@ def _condition(source: Source) -> Condition:
 def _loop(source: Source, kind: str) -> Loop:
     domains: list[tuple[str, Node]] = []
     while not domains or source.taken(","):
-        name = source.take().text if source.token.kind == "quoted" else _words(source, "in")
+        name = source.take().text if source.token.kind == "quoted" else parse_new_name(source, "in")
         source.expect("in", f"after the variable of {kind}; write {kind} x in list")
         source.learn(name)
         domain = source.expression()
@@ -225,7 +225,7 @@ def _function(source: Source) -> FunctionOf:
     source.expect("(", "after function; write function(x) x + 1")
     parameters: list[tuple[str, FeelType | None]] = []
     while not source.at(")"):
-        name = source.take().text if source.token.kind == "quoted" else _words(source, ":", ",", ")")
+        name = source.take().text if source.token.kind == "quoted" else parse_new_name(source, ":", ",", ")")
         source.learn(name)
         parameters.append((name, parse_type(source) if source.taken(":") else None))
         if len(parameters) > PARAMETERS_MAX:
@@ -244,7 +244,7 @@ def _call(source: Source, function: Node) -> Call:
     names: list[str] = []
     while not source.at(")"):
         token = source.token
-        if name := _argument_name(source):
+        if name := parse_argument_name(source):
             names.append(name)
         arguments.append(source.expression())
         if names and len(names) != len(arguments):
@@ -253,35 +253,3 @@ def _call(source: Source, function: Node) -> Call:
             break
     source.expect(")", "after the arguments of a call")
     return Call(function, tuple(arguments), tuple(names) if names else None, position)
-
-
-def _argument_name(source: Source) -> str | None:
-    """Read a name and the colon after it; nothing is read if no colon follows the words."""
-    start = source.index
-    words = []
-    while source.token.kind in {"word", "quoted"}:
-        words.append(source.take().text)
-    if words and source.taken(":"):
-        return " ".join(words)
-    source.index = start
-    return None
-
-
-def _words(source: Source, *ends: str) -> str:
-    """Read a new name, of all words and signs up to one that ends it."""
-    if source.token.kind != "word":
-        source.refuse(f"{source.found()} where a name is due; begin it with a letter, or write it in backquotes")
-    start = end = source.token
-    while source.token.kind in {"word", "number"} or source.at("-", "+", "*", "/", "'", "."):
-        if source.at(*ends):
-            break
-        end = source.take()
-    return " ".join(source.text[start.position : end.end].split())
-
-
-def _key(source: Source) -> str:
-    if (name := source.known_name()) is not None:
-        return name
-    if source.token.kind not in {"word", "quoted"}:
-        source.refuse(f"{source.found()} after a point; write the name of an entry, as in order.total")
-    return source.take().text

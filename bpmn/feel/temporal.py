@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from bpmn.feel.calendar import day_number, day_of, local_offset_s, standard_offset_s, utc_offset_s
+from bpmn.feel.calendar import day_number, day_of, local_offsets_s, standard_offset_s, utc_offset_s
 
 SECOND_NS = 1_000_000_000
 DAY_NS = 86_400 * SECOND_NS
@@ -58,32 +58,49 @@ class Date:
 class Time:
     """Hold a time of day.
 
+    shape:   `dated_offset_s` is the offset of the date-time that a time of a named zone was taken from
     units:   nanoseconds since midnight, less than a day
     """
 
     ns: int
     zone: Zone = None
+    dated_offset_s: int | None = None
 
     @property
     def offset_s(self) -> int | None:
-        """Return the seconds east of UTC; a zone's are those without summer time, since there is no date."""
-        return standard_offset_s(self.zone) if isinstance(self.zone, str) else self.zone
+        """Return the seconds east of UTC; without a date, a zone's are those without summer time."""
+        if isinstance(self.zone, str):
+            return standard_offset_s(self.zone) if self.dated_offset_s is None else self.dated_offset_s
+        return self.zone
+
+    def plus(self, ns: int) -> Time:
+        """Add elapsed time; after midnight the clock begins again."""
+        return replace(self, ns=(self.ns + ns) % DAY_NS)
 
 
 @dataclass(frozen=True, slots=True)
 class DateTime:
-    """Hold a day and a time on it, on the clock of its zone."""
+    """Hold a day and a time on it, on the clock of its zone; `at_local` makes one that the clock shows.
+
+    shape:   `is_second` tells apart the two moments at which a named zone's clock shows the same time: True, the second
+    """
 
     date: Date
     ns: int
     zone: Zone = None
+    is_second: bool = False
 
     @property
     def offset_s(self) -> int | None:
         """Return the seconds east of UTC at that time."""
         if isinstance(self.zone, str):
-            return local_offset_s(self.zone, self.date.number, self.ns // SECOND_NS)
+            return local_offsets_s(self.zone, self.date.number, self.ns // SECOND_NS)[self.is_second]
         return self.zone
+
+    @property
+    def time(self) -> Time:
+        """Return the time of day, which keeps the offset."""
+        return Time(self.ns, self.zone, self.offset_s if isinstance(self.zone, str) else None)
 
     @property
     def local_ns(self) -> int:
@@ -111,13 +128,25 @@ class DateTime:
 def at_moment(utc_ns: int, zone: str) -> DateTime:
     """Make the date-time that a zone's clock shows so many nanoseconds after 1970-01-01T00:00Z."""
     day, ns = divmod(utc_ns, DAY_NS)
-    return at_local(utc_ns + utc_offset_s(zone, day, ns // SECOND_NS) * SECOND_NS, zone)
+    offset_s = utc_offset_s(zone, day, ns // SECOND_NS)
+    return at_local(utc_ns + offset_s * SECOND_NS, zone, preferred_s=offset_s)
 
 
-def at_local(local_ns: int, zone: Zone) -> DateTime:
-    """Make the date-time at which a clock shows so many nanoseconds since 1970-01-01T00:00."""
+def at_local(local_ns: int, zone: Zone, *, preferred_s: int | None = None) -> DateTime:
+    """Make the date-time at which a clock shows so many nanoseconds since 1970-01-01T00:00.
+
+    A local time that the clock skips moves forward by as much as the clock does. Of a local time that comes twice, the
+    moment with the offset `preferred_s` is taken, else the first.
+
+    source:  `ofLocal` of java.time's ZonedDateTime
+    """
     day, ns = divmod(local_ns, DAY_NS)
-    return DateTime(Date.numbered(day), ns, zone)
+    if not isinstance(zone, str):
+        return DateTime(Date.numbered(day), ns, zone)
+    before_s, after_s = local_offsets_s(zone, day, ns // SECOND_NS)
+    if before_s < after_s:
+        return at_local(local_ns + (after_s - before_s) * SECOND_NS, zone)
+    return DateTime(Date.numbered(day), ns, zone, is_second=before_s != after_s == preferred_s)
 
 
 def midnight(date: Date) -> DateTime:
@@ -126,11 +155,12 @@ def midnight(date: Date) -> DateTime:
 
 
 def from_python(moment: datetime) -> DateTime:
-    """Read one of Python's date-times; a `ZoneInfo` stays a named zone, any other is an offset. It loses its fold."""
+    """Read one of Python's date-times; a `ZoneInfo` stays a named zone, any other is an offset."""
     seconds = (moment.hour * 60 + moment.minute) * 60 + moment.second
     offset, clock = moment.utcoffset(), moment.tzinfo
-    zone: Zone = None if offset is None else round(offset.total_seconds())
+    offset_s = None if offset is None else round(offset.total_seconds())
+    local_ns = day_number(moment.year, moment.month, moment.day) * DAY_NS
+    local_ns += seconds * SECOND_NS + moment.microsecond * 1_000
     if isinstance(clock, ZoneInfo) and clock.key:
-        zone = clock.key
-    date = Date(moment.year, moment.month, moment.day)
-    return DateTime(date, seconds * SECOND_NS + moment.microsecond * 1_000, zone)
+        return at_local(local_ns, clock.key, preferred_s=offset_s)
+    return at_local(local_ns, offset_s)

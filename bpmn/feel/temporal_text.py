@@ -4,7 +4,7 @@ import re
 from typing import TypeVar
 
 from bpmn.feel.calendar import YEAR_MAX, exists
-from bpmn.feel.temporal import DAY_NS, SECOND_NS, Date, DateTime, Elapsed, Months, Time, Zone
+from bpmn.feel.temporal import DAY_NS, SECOND_NS, Date, DateTime, Elapsed, Months, Time, Zone, at_local
 from timers.refusal import InvalidTimer
 from timers.zone import zone_of
 
@@ -55,7 +55,8 @@ def parse_date_time(text: str) -> DateTime | None:
     """Read a date, a T and a time; 24:00:00 is the next day's midnight. A date alone is its midnight.
 
     A zone may stand in brackets as well, as in 2031-01-31T08:30:00+01:00[Europe/Paris]; the offset must be one of the
-    zone's at that time.
+    zone's at that time. A local time that the zone's clock skips moves forward; of one that comes twice, the offset
+    tells which is meant, and without an offset the first is.
     """
     if text.endswith("]") and len(text) <= CHARS_MAX:
         moment_text, _, zone_name = text[:-1].partition("[")
@@ -66,9 +67,7 @@ def parse_date_time(text: str) -> DateTime | None:
     if date is None or read is None:
         return None
     ns, zone = read
-    if ns < DAY_NS:
-        return DateTime(date, ns, zone)
-    return checked(DateTime(Date.numbered(date.number + 1), 0, zone))
+    return checked(at_local(date.number * DAY_NS + ns, zone))
 
 
 def parse_duration(text: str) -> Months | Elapsed | None:
@@ -116,14 +115,19 @@ def is_zone(name: str) -> bool:
 
 
 def temporal_text(value: Temporal) -> str:
-    """Write a value in the one spelling that it is read from."""
+    """Write a value in the one spelling that it is read from.
+
+    The second of two equal times of a zone's clock has its offset, and the zone in brackets: without it the text would
+    be read as the first.
+    """
     match value:
         case Date(year, month, day):
             return f"{'-' if year < 0 else ''}{abs(year):04}-{month:02}-{day:02}"
         case Time(ns, zone):
             return _clock_text(ns) + _zone_text(zone)
-        case DateTime(date, ns, zone):
-            return f"{temporal_text(date)}T{_clock_text(ns)}{_zone_text(zone)}"
+        case DateTime(date, ns, zone, is_second):
+            shown = f"{_zone_text(value.offset_s)}[{zone}]" if is_second else _zone_text(zone)
+            return f"{temporal_text(date)}T{_clock_text(ns)}{shown}"
         case Months(months):
             return _months_text(months)
         case Elapsed(ns):
@@ -147,14 +151,12 @@ def _clock(text: str) -> tuple[int, Zone] | None:
 
 
 def _on_clock(text: str, zone: str) -> DateTime | None:
-    """Read a date-time on a zone's clock; the second of two equal times keeps its offset, which tells it apart."""
+    """Read a date-time on a zone's clock; an offset tells two equal times apart."""
     moment = parse_date_time(text) if "T" in text and "]" not in text else None
     if moment is None or isinstance(moment.zone, str) or not is_zone(zone):
         return None
-    named = DateTime(moment.date, moment.ns, zone)
-    if moment.zone is None or moment.zone == named.offset_s:
-        return named
-    return moment if moment.on_clock_of(zone).local_ns == moment.local_ns else None
+    named = at_local(moment.local_ns, zone, preferred_s=moment.zone)
+    return named if moment.zone is None or named.utc_ns == moment.utc_ns else None
 
 
 def _offset_s(text: str) -> int | None:

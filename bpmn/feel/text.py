@@ -64,6 +64,8 @@ def _key(key: str) -> str:
 
 def _range_text(span: Range, budget: Budget, depth: int) -> str:
     start, end = (None if end is OPEN else _written(end, budget, depth + 1) for end in (span.start, span.end))
+    if span.is_test:
+        return f"(= {start})"
     if start is None:
         return f"(<{'=' if span.has_end else ''} {end})"
     if end is None:

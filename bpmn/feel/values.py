@@ -31,12 +31,17 @@ OPEN = Open()
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Hold the values between two ends, each of which belongs to it or not."""
+    """Hold the values between two ends, each of which belongs to it or not.
+
+    shape:   `is_test` marks the test `(= 10)`, which has the value of `[10..10]`, and does not equal it
+    source:  DMN TCK, 0068-feel-equality, range_010
+    """
 
     start: FeelValue
     end: FeelValue
     has_start: bool
     has_end: bool
+    is_test: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +151,7 @@ def identity(value: FeelValue, budget: Budget, depth: int = 0) -> object:
             budget.spend_on_text(len(value))
         case Range():
             ends = identity(value.start, budget, depth + 1), identity(value.end, budget, depth + 1)
-            return "range", *ends, value.has_start, value.has_end
+            return "range", *ends, value.has_start, value.has_end, value.is_test
         case Unlike():
             return "unlike", identity(value.value, budget, depth + 1)
         case int() | Decimal() if not isinstance(value, bool):
@@ -173,7 +178,7 @@ def _equal_contexts(left: dict[str, FeelValue], right: dict[str, FeelValue], bud
 def _equal_ranges(left: Range, right: FeelValue, budget: Budget, depth: int) -> bool:
     return (
         isinstance(right, Range)
-        and (left.has_start, left.has_end) == (right.has_start, right.has_end)
+        and (left.has_start, left.has_end, left.is_test) == (right.has_start, right.has_end, right.is_test)
         and _equal_ends(left.start, right.start, budget, depth)
         and _equal_ends(left.end, right.end, budget, depth)
     )

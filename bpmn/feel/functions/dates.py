@@ -9,7 +9,7 @@ from bpmn.feel.arithmetic import Number
 from bpmn.feel.budget import Budget
 from bpmn.feel.calendar import CYCLE_YEARS, days_in_month, exists
 from bpmn.feel.functions.registry import builtin, counted
-from bpmn.feel.temporal import SECOND_NS, Date, DateTime, Elapsed, Months, Time
+from bpmn.feel.temporal import DAY_NS, SECOND_NS, Date, DateTime, Elapsed, Months, Time, at_local
 from bpmn.feel.temporal_text import (
     CHARS_MAX,
     OFFSET_S_MAX,
@@ -50,15 +50,15 @@ def date_of(year: Number, month: Number, day: Number) -> Date | None:
 
 @counted("time", "from: string | time | date | date and time")
 def time(budget: Budget, value: str | Time | Date | DateTime) -> Time | None:
-    """Read a time, which may begin with a T, or take a date-time's; a date's is midnight in UTC."""
+    """Read a time, which may begin with a T, or take a date-time's with its offset; a date's is midnight in UTC."""
     budget.spend(TEXT_STEPS)
     match value:
         case str():
             return parse_time(value.removeprefix("T")) if len(value) <= CHARS_MAX else None
         case Date():
             return Time(0, 0)
-        case DateTime(_, ns, zone):
-            return Time(ns, zone)
+        case DateTime():
+            return value.time
     return value
 
 
@@ -91,9 +91,9 @@ def date_and_time(budget: Budget, value: str | DateTime | Date) -> DateTime | No
 
 
 @builtin("date and time", "date: date | date and time, time: time")
-def date_and_time_of(day: Date | DateTime, clock: Time) -> DateTime:
-    """Join a day and a time; the time's zone counts."""
-    return DateTime(_day(day), clock.ns, clock.zone)
+def date_and_time_of(day: Date | DateTime, clock: Time) -> DateTime | None:
+    """Join a day and a time on the clock of the time's zone."""
+    return checked(at_local(_day(day).number * DAY_NS + clock.ns, clock.zone))
 
 
 @builtin("date and time", "date: date and time, timezone: string")
@@ -176,9 +176,9 @@ def property_of(value: FeelValue, name: str) -> FeelValue:
             return _date_part(value, name)
         case DateTime():
             part = _date_part(value.date, name)
-            return _time_part(Time(value.ns, value.zone), value.offset_s, name) if part is None else part
+            return _time_part(value.time, name) if part is None else part
         case Time():
-            return _time_part(value, value.offset_s, name)
+            return _time_part(value, name)
         case Months():
             months = value.months
             return _signed({"years": abs(months) // 12, "months": abs(months) % 12}.get(name), months)
@@ -203,8 +203,8 @@ def _date_part(day: Date, name: str) -> int | None:
     return None
 
 
-def _time_part(clock: Time, offset_s: int | None, name: str) -> FeelValue:
-    seconds = clock.ns // SECOND_NS
+def _time_part(clock: Time, name: str) -> FeelValue:
+    seconds, offset_s = clock.ns // SECOND_NS, clock.offset_s
     match name:
         case "hour":
             return seconds // 3_600

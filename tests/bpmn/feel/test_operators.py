@@ -166,6 +166,26 @@ def test_in_asks_whether_one_test_holds(text: str, expected: object) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("(=10) = [10..10]", False),
+        ("[10..10] = (=10)", False),
+        ("(=10) != [10..10]", True),
+        ("(=10) = (=10)", True),
+        ("(=10) = (=11)", False),
+        ("[10..10] = [10..10]", True),
+        ('(="a") = ["a".."a"]', False),
+        ("count(distinct values([(=10), [10..10], (=10)]))", 2),
+        ("string((=10))", "(= 10)"),
+        ("string([10..10])", "[10..10]"),
+        ("(=10).start", 10),
+    ],
+)
+def test_a_test_for_one_value_is_not_the_range_of_that_value(text: str, expected: object) -> None:
+    assert value_of(text) == expected
+
+
+@pytest.mark.parametrize(
     ("text", "kinds"),
     [
         ("null", "Null"),

@@ -8,6 +8,7 @@ import pytest
 
 from bpmn.feel import FeelValue, TooLong, compile_expression, from_json, to_json
 from bpmn.feel.functions import FUNCTION_NAMES
+from bpmn.feel.functions.unsupported import UNSUPPORTED
 from bpmn.feel.values import kind_of
 from bpmn.model.expressions import Unreadable, read_expression
 from tests.support import ROOT
@@ -87,6 +88,12 @@ def test_what_the_page_says_ends_an_evaluation_ends_it(row: list[str]) -> None:
         to_json(evaluated(code_in(row[1])))
 
     assert row[2] in str(ended.value)
+
+
+def test_the_page_shows_each_function_that_only_other_engines_have() -> None:
+    calls = [code_in(row[1]) for row in rows("Where Camunda 8 answers otherwise")]
+
+    assert [name for name in UNSUPPORTED if not any(call.startswith(f"{name}(") for call in calls)] == []
 
 
 @pytest.mark.parametrize("row", rows("Where Camunda 8 answers otherwise"), ids=lambda row: row[0])

@@ -3,7 +3,9 @@
 import pytest
 
 from bpmn.feel import NotFeel, compile_expression
+from bpmn.feel.functions.unsupported import UNSUPPORTED
 from bpmn.model.expressions import Unreadable, read_expression
+from tests.support.feel import json_of
 
 REFUSED = [
     # the text, the column, and what the sentence says
@@ -84,6 +86,30 @@ def test_a_long_text_is_shortened_in_its_refusal() -> None:
         compile_expression("a b" * 1_000)
 
     assert len(str(refused.value)) < 300
+
+
+@pytest.mark.parametrize("name", sorted(UNSUPPORTED))
+@pytest.mark.parametrize(
+    "around",
+    [
+        "{}", "{{n: {}}}", "{{n: 1, m: {{k: {}}}}}", "[1, {}]", "[1][{}]", "1 + {} * 2", "-{}", "if {} then 1 else 2",
+        "if a then {} else 2", "for i in 1..{} return i", "for i in [1] return {}", "some i in [1] satisfies {} > i",
+        "sum(1, {})", "append(list: [], item: {})", "function(x) {}", "({})", "a in (1, {})", "[1..{}]", "a = {}",
+        "a between {} and 5", "{{f: function(x) x + {}}}.f(1)", "a and {}", "{}.b",
+    ],
+)  # fmt: skip
+def test_a_function_of_another_engine_is_refused_by_its_name_wherever_it_is_called(name: str, around: str) -> None:
+    text = around.format(f"{name}(1)")
+    with pytest.raises(NotFeel) as refused:
+        compile_expression(text)
+    assert refused.value.rule == UNSUPPORTED[name]
+    assert refused.value.position == text.index(name)
+
+
+@pytest.mark.parametrize("name", sorted(UNSUPPORTED))
+def test_a_text_may_give_the_name_of_another_engines_function_to_its_own(name: str) -> None:
+    assert json_of(f"{{{name}: function(x) x + 1, r: {name}(1)}}.r") == 2
+    assert json_of(f"{{{name}: 5, r: {name} + 1}}.r") == 6
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,17 @@
+"""Name the functions of other engines that are not run here, each with the sentence that refuses it.
+
+source:  the functions of Camunda 8 (feel-scala 1.20) and of DMN 1.5 that `FUNCTIONS` lacks
+"""
+
+SAME_AGAIN = "a process that is run again must decide the same; let a task or the caller make it, and read its variable"
+UNSUPPORTED = {
+    "random number": f"random number() is not supported: {SAME_AGAIN}",
+    "uuid": f"uuid() is not supported: {SAME_AGAIN}",
+    "fromAi": "fromAi() is not supported, since no language model is asked here; write the value itself",
+    "to base64": "to base64() is not supported; let a task or the caller encode the text",
+    "from json": "from json() is not supported; pass the JSON as a variable, whose parts are read by their names",
+    "to json": "to json() is not supported; return the value itself, which becomes JSON",
+    "put": "put() is not supported; write context put(…)",
+    "put all": "put all() is not supported; write context merge([…])",
+    "range": "range() is not supported; write the range itself, as in [1..10]",
+}
