@@ -25,10 +25,8 @@ def outlook_of(plan: UpcomingTimer, moment: datetime) -> Outlook:
     if plan.schedule is None:
         current = Occurrence(plan.occurrence, plan.due_date, plan.due_date, plan.occurrence)
         return Outlook(current, due=1, after=None) if current.due_date <= moment else Outlook(current, 0, current)
-    if plan.kept_due_date is not None and plan.due_date <= moment:
-        run = Occurrence(plan.occurrence, plan.due_date, plan.due_date, plan.occurrence)
-        ahead = outlook_of(_after_the_run(plan, plan.kept_due_date), moment)
-        return Outlook(run, 1 + ahead.due, ahead.after)
+    if plan.kept_due_date is not None:
+        return _outlook_of_the_run(plan, plan.kept_due_date, moment)
     rule = parse_schedule(plan.schedule, plan.zone)
     current, last = _place(rule, plan)
     if current.due_date > moment:
@@ -43,6 +41,15 @@ def outlook_of(plan: UpcomingTimer, moment: datetime) -> Outlook:
     if last == WITHOUT_END:
         return Outlook(current, 2 + more, after)
     return Outlook(current, 2 + min(more, last - second.number), after if after and after.number <= last else None)
+
+
+def _outlook_of_the_run(plan: UpcomingTimer, kept_due_date: datetime, moment: datetime) -> Outlook:
+    """Compute the outlook of a schedule whose next firing is an extra run."""
+    run = Occurrence(plan.occurrence, plan.due_date, plan.due_date, plan.occurrence)
+    if run.due_date > moment:
+        return Outlook(run, due=0, after=run)
+    ahead = outlook_of(_after_the_run(plan, kept_due_date), moment)
+    return Outlook(run, 1 + ahead.due, ahead.after)
 
 
 def _after_the_run(plan: UpcomingTimer, due_date: datetime) -> UpcomingTimer:

@@ -943,7 +943,7 @@ ALTER TABLE ONLY shardclock.holders
 -- cancel_start(bigint, bigint)  0046_who_cancelled.sql
 -- cancel_timer(bigint, text, text, text)  0006_verbs.sql
 -- cancel_timers(bigint[], text)  0037_instances_of_clients.sql
--- change_rules(bigint[], text, text, text)  0006_verbs.sql
+-- change_rules(bigint[], text, text, text)  0053_runs_and_queues.sql
 -- change_timer(text, bigint, text, text, text)  0037_instances_of_clients.sql
 -- changes_of_job(jsonb)  0015_job_files.sql
 -- check_due_date(timestamp with time zone, text, text)  0004_dates.sql
@@ -1004,11 +1004,11 @@ ALTER TABLE ONLY shardclock.holders
 -- log_horizon()  0002_command_log.sql
 -- log_of(shardclock.timers, text, timestamp with time zone, jsonb)  0006_verbs.sql
 -- log_of_job(text, text, bigint, jsonb)  0011_jobs.sql
--- log_replaced(shardclock.timers, bigint)  0005_schedule.sql
+-- log_replaced(shardclock.timers, bigint)  0053_runs_and_queues.sql
 -- lost_service_task(bigint, integer, text)  0036_programs.sql
 -- mark_log_writer()  0002_command_log.sql
 -- mend_job_waits(bigint)  0030_what_jobs_leave.sql
--- move_timers(bigint[], timestamp with time zone, interval, text)  0006_verbs.sql
+-- move_timers(bigint[], timestamp with time zone, interval, text)  0053_runs_and_queues.sql
 -- move_tokens(bigint, bigint[], text[], text)  0018_processes.sql
 -- named_clock(timestamp with time zone, text)  0004_dates.sql
 -- named_target(shardclock.timers, shardclock.timers)  0018_processes.sql
@@ -1043,7 +1043,7 @@ ALTER TABLE ONLY shardclock.holders
 -- retry_delivery(bigint)  0014_targets.sql
 -- run_job(text, jsonb)  0012_job_verbs.sql
 -- run_timer(bigint, text, text, text)  0006_verbs.sql
--- run_timers(bigint[], text)  0006_verbs.sql
+-- run_timers(bigint[], text)  0053_runs_and_queues.sql
 -- schedule_timer(timestamp with time zone, text, text, text, text, jsonb, text, text, text, bigint, bigint, text, text, text)  0005_schedule.sql
 -- send_signal(bigint, text, jsonb, bigint, text)  0037_instances_of_clients.sql
 -- set_variables(bigint, jsonb, bigint, text)  0018_processes.sql

@@ -13,10 +13,13 @@ with unlocked as materialized (
 update shardclock.timers t
 -- The rule stays as the client wrote it: a repeated call is recognized by it (docs/decisions/0033-on-conflict.md).
 set zone = s.zone,
-    due_date = s.due_date,
+    -- A run that was asked for before the schedule was planned comes first, as after run_timers.
+    due_date = case when t.kept_due_date is null then s.due_date else t.due_date end,
+    kept_due_date = case when t.kept_due_date is not null then s.due_date end,
     anchor = s.anchor,
-    anchor_occurrence = s.anchor_occurrence,
-    repetitions = s.repetitions,
+    anchor_occurrence = s.anchor_occurrence + case when t.kept_due_date is null then 0 else 1 end,
+    repetitions = s.repetitions
+        + case when t.kept_due_date is not null and s.repetitions between 1 and 2147483646 then 1 else 0 end,
     claimed_by = null,
     claimed_until = null
 from unnest(

@@ -1,2 +1,195 @@
--- 0053_runs_and_queues
-select;
+-- Runs on request of schedules that no shard has planned yet, and starts of jobs in the order in which they were asked for.
+
+-- An unplanned schedule (`anchor_occurrence` is null) whose `kept_due_date` has a value has a run that was asked for:
+-- its `due_date` is that of the run, and plan_schedules writes the kept date from the rule.
+comment on column shardclock.timers.kept_due_date is
+    'Of a schedule that is run now: when the occurrence after this one is due, whatever the rule says. Before the '
+    'schedule is planned it has any value. Null: no run was asked for.';
+
+create or replace function shardclock.move_timers(timer_keys bigint[], new_due timestamptz, shift interval, operation text)
+returns setof bigint
+language sql
+set enable_seqscan = off
+begin atomic
+    with old as materialized (
+        select t.timer_key, coalesce(t.paused_due_date, t.due_date) as due_date
+        from shardclock.timers t
+        where t.timer_key = any (timer_keys)
+            -- A run that was asked for has a due date, whether its schedule is planned or not.
+            and num_nonnulls(t.anchor_occurrence, t.kept_due_date) > 0
+            and (
+                operation is null
+                or not exists (
+                    select from shardclock.command_log l
+                    where l.timer_key = t.timer_key
+                        and l.intent = 'RESCHEDULED'
+                        and l.detail ->> 'operation' = operation
+                        -- A run (run_timers) under the same name is another operation.
+                        and l.detail -> 'run_now' is null
+                )
+            )
+        order by t.timer_key
+        for update
+    ),
+    moved as (
+        update shardclock.timers t
+        set due_date = case
+                when t.paused_due_date is not null then t.due_date
+                else coalesce(new_due, shardclock.later(t.due_date, shift, t.zone))
+            end,
+            paused_due_date = case
+                when t.paused_due_date is not null
+                    then coalesce(new_due, shardclock.later(t.paused_due_date, shift, t.zone))
+            end,
+            changed_at = clock_timestamp(),
+            claimed_by = null,
+            claimed_until = null
+        where t.timer_key = any (array(select old.timer_key from old))
+        returning t as timer
+    )
+    select old.timer_key
+    from moved m
+    join old on old.timer_key = (m.timer).timer_key
+    cross join lateral shardclock.log_of(
+        m.timer,
+        'RESCHEDULED',
+        old.due_date,
+        jsonb_build_object('due_date', coalesce((m.timer).paused_due_date, (m.timer).due_date), 'operation', operation)
+    );
+end;
+
+-- Gives schedules another rule. The pending occurrence gets its due date from the new rule, and keeps its number. A run
+-- that was asked for and has not fired stays, and the new rule follows it. The rule counts from the moment when the row
+-- is locked, not from the start of the caller's transaction: else occurrences that have fired between the two would
+-- fire again.
+create or replace function shardclock.change_rules(timer_keys bigint[], schedule text, zone text, missed text)
+returns setof bigint
+language sql
+set enable_seqscan = off
+begin atomic
+    with old as materialized (
+        select t.timer_key, coalesce(t.paused_due_date, t.due_date) as due_date
+        from shardclock.timers t
+        where t.timer_key = any (timer_keys)
+        order by t.timer_key
+        for update
+    ),
+    clock as materialized (
+        -- The clock is read when all rows are locked.
+        select clock_timestamp() as at from (select count(*) from old) locked
+    ),
+    changed as (
+        update shardclock.timers t
+        set schedule = change_rules.schedule,
+            zone = coalesce(change_rules.zone, t.zone, 'UTC'),
+            missed = coalesce(change_rules.missed, t.missed, 'fire_once'),
+            name = coalesce(t.name, 'schedule-' || t.timer_key),
+            -- If the clock was set back, occurrences that have fired must not be planned again.
+            anchor = greatest((select c.at from clock c), case when t.occurrence > 1 then t.created_at end),
+            anchor_occurrence = null,
+            repetitions = -1,
+            due_date = case
+                when t.paused_due_date is null and t.kept_due_date is null then (select c.at from clock c)
+                else t.due_date
+            end,
+            paused_due_date = case
+                when t.paused_due_date is not null and t.kept_due_date is null then (select c.at from clock c)
+                else t.paused_due_date
+            end,
+            changed_at = (select c.at from clock c),
+            claimed_by = null,
+            claimed_until = null
+        where t.timer_key = any (array(select old.timer_key from old))
+        returning t as timer
+    )
+    select old.timer_key
+    from changed c
+    join old on old.timer_key = (c.timer).timer_key
+    cross join lateral shardclock.log_of(
+        c.timer,
+        'RESCHEDULED',
+        old.due_date,
+        jsonb_build_object('schedule', (c.timer).schedule, 'zone', (c.timer).zone, 'missed', (c.timer).missed)
+    );
+end;
+
+-- Makes timers due now. A schedule gets one more occurrence, due now, with the number of the pending one. The next
+-- number gets the pending one's due date, moved or not, and its place on the grid; for an unplanned schedule,
+-- plan_schedules writes both. If such a run was moved to a later date, this makes it due now, and adds no second run.
+create or replace function shardclock.run_timers(timer_keys bigint[], operation text default null)
+returns setof bigint
+language sql
+set enable_seqscan = off
+begin atomic
+    with old as materialized (
+        select t.timer_key, t.due_date
+        from shardclock.timers t
+        where t.timer_key = any (timer_keys)
+            and (
+                -- Not now(): another transaction may have made the timer due after ours began.
+                t.due_date > clock_timestamp()
+                -- An unplanned schedule is due so that a shard plans it; it would not fire.
+                or (t.schedule is not null and t.anchor_occurrence is null and t.kept_due_date is null)
+            )
+            and t.paused_due_date is null
+            and (operation is null or not shardclock.was_run(operation, t.timer_key, t.name, t.tenant_id))
+        order by t.timer_key
+        for update
+    ),
+    clock as materialized (
+        -- The clock is read when all rows are locked: if a shard has fired since our transaction began, this is later.
+        select clock_timestamp() as at from (select count(*) from old) locked
+    ),
+    running as (
+        update shardclock.timers t
+        set due_date = (select c.at from clock c),
+            changed_at = (select c.at from clock c),
+            kept_due_date = case when t.schedule is not null then coalesce(t.kept_due_date, t.due_date) end,
+            anchor_occurrence = t.anchor_occurrence
+                + case when t.schedule is not null and t.kept_due_date is null then 1 else 0 end,
+            repetitions = t.repetitions
+                + case
+                    when t.schedule is not null and t.kept_due_date is null and t.repetitions between 1 and 2147483646
+                    then 1 else 0
+                end,
+            claimed_by = null,
+            claimed_until = null
+        where t.timer_key = any (array(select old.timer_key from old))
+        returning t as timer
+    )
+    select old.timer_key
+    from running r
+    join old on old.timer_key = (r.timer).timer_key
+    cross join lateral shardclock.log_of(
+        r.timer,
+        'RESCHEDULED',
+        old.due_date,
+        jsonb_build_object('due_date', (r.timer).due_date, 'run_now', true, 'operation', operation)
+    );
+end;
+
+-- Deploying a new rule must not undo what an operator asked for: if the replaced timer was paused, the new one is paused
+-- too, and a run of the replaced schedule that has not fired becomes a run of the new one.
+create or replace function shardclock.log_replaced(replaced shardclock.timers, replaced_by bigint)
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform shardclock.log_of(
+        replaced, 'CANCELED', coalesce(replaced.paused_due_date, replaced.due_date),
+        jsonb_build_object('reason', format('replaced by timer %s', replaced_by), 'replaced_by', replaced_by)
+    );
+    if replaced.kept_due_date is not null
+        and coalesce(replaced.paused_due_date, replaced.due_date) <= clock_timestamp()
+        and exists (select from shardclock.timers t where t.timer_key = replaced_by and t.schedule is not null)
+    then
+        perform shardclock.run_timers(array[replaced_by]);
+    end if;
+    if replaced.paused_due_date is not null then
+        perform shardclock.pause_timers(
+            array[replaced_by], format('timer %s was, which it replaces', replaced.timer_key)
+        );
+    end if;
+end
+$$;

@@ -94,7 +94,7 @@ STATES: dict[str, tuple[Callable[[HolderClient, HolderClient], Awaitable[Any]], 
     ),
     "unplanned": (
         lambda client, _: schedule(client, schedule="0 8 * * *", name="n"),
-        {"cancel": "CANCELED", "pause": "PAUSED", "resume": "PENDING", "run": "PENDING", "rule": "RESCHEDULED"},
+        {"cancel": "CANCELED", "pause": "PAUSED", "resume": "PENDING", "run": "RESCHEDULED", "rule": "RESCHEDULED"},
     ),
     "paused": (pause, {"cancel": "CANCELED", "pause": "PAUSED", "resume": "PENDING", "run": "PAUSED", **MOVES}),
     "fired": (end, dict.fromkeys(VERBS, "TRIGGERED")),

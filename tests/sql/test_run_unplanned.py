@@ -1,0 +1,262 @@
+"""Prove that a run of a schedule that no shard has planned yet is never lost, and leaves the schedule as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from service.outlook import outlook_of
+from shards.firing import firing_of, is_unplanned, planning_of
+from sql.claims.fire import pause_faulty, plan_schedules
+from sql.clients.history import read_upcoming
+from sql.clients.verbs import (
+    NewRule,
+    Shift,
+    TimerRef,
+    cancel_timer,
+    pause_timer,
+    reschedule_timer,
+    resume_timer,
+    run_timer,
+    shift_timers,
+)
+from sql.session import StatementRefused
+from tests.support.factories import HolderClient, query, value
+from tests.support.sql_client import call, schedule
+
+BEAT = TimerRef(name="beat")
+YEARLY, BERLIN = "0 9 1 1 *", "Europe/Berlin"
+RULES = [YEARLY, "0 9 L * *", "R/P1M", "R5/P1D", "@yearly", "R2/2031-01-31T08:00:00Z/P1M"]
+
+
+async def serve(shard: HolderClient) -> None:
+    """Plan and fire what is due by Postgres's clock, until nothing is."""
+    while timers := (await shard.take(horizon_s=0.0)).claimed:
+        now = await shard.value("select now()")
+        unplanned = [timer for timer in timers if is_unplanned(timer)]
+        await plan_schedules(shard.session, shard.holder, [planning_of(timer) for timer in unplanned])
+        await shard.send([firing_of(timer, now) for timer in timers if timer not in unplanned])
+
+
+async def numbers(dsn: str) -> list[tuple[str, int]]:
+    """Read what became of the occurrences, with their numbers."""
+    text = "select intent, occurrence from shardclock.command_log where intent <> 'RESCHEDULED' order by position"
+    return [(found["intent"], found["occurrence"]) for found in await query(dsn, text)]
+
+
+async def row(dsn: str) -> dict[str, Any]:
+    """Read the one timer that there is."""
+    (found,) = await query(dsn, "select * from shardclock.timers")
+    return dict(found)
+
+
+async def make(client: HolderClient, rule: str = YEARLY, **more: Any) -> int:
+    """Make a schedule that only a shard can plan."""
+    return await schedule(client, schedule=rule, zone=BERLIN, name="beat", **more)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("operation", [None, "o"])
+@pytest.mark.parametrize("same_transaction", [True, False])
+async def test_a_run_of_an_unplanned_schedule_fires_once_and_the_rule_follows_as_without_it(
+    shard: HolderClient, client: HolderClient, rule: str, operation: str | None, same_transaction: bool
+) -> None:
+    # Given what the rule leads to without a run
+    await client.begin()
+    await make(client, rule)
+    await client.commit()
+    made = await value(shard.dsn, "select anchor from shardclock.timers")
+    await serve(shard)
+    plain = await row(shard.dsn)
+    await cancel_timer(client.session, BEAT)
+
+    # When an equal schedule is run before it is planned, twice
+    await client.begin()
+    await make(client, rule)
+    if not same_transaction:
+        await client.commit()
+    assert await run_timer(client.session, BEAT, operation=operation) == "RESCHEDULED"
+    again = await run_timer(client.session, BEAT, operation=operation)
+    if same_transaction:
+        await client.commit()
+    await serve(shard)
+
+    # Then it fires once, and its dates and its repetitions are those of the rule.
+    assert again == ("RESCHEDULED" if operation else "PENDING")
+    assert await numbers(shard.dsn) == [("CANCELED", 1), ("TRIGGERED", 1)]
+    after = await row(shard.dsn)
+    assert (after["occurrence"], after["kept_due_date"]) == (2, None)
+    assert abs(after["due_date"] - plain["due_date"]) <= after["anchor"] - made
+    assert after["anchor_occurrence"] == plain["anchor_occurrence"] + 1
+    assert after["repetitions"] == plain["repetitions"] + (plain["repetitions"] > 0)
+
+
+async def test_a_repeated_operation_does_not_run_it_again_after_it_fired(
+    shard: HolderClient, client: HolderClient
+) -> None:
+    await make(client)
+    assert await run_timer(client.session, BEAT, operation="o") == "RESCHEDULED"
+    await serve(shard)
+
+    assert await run_timer(client.session, BEAT, operation="o") == "RESCHEDULED"
+    await serve(shard)
+
+    assert await numbers(shard.dsn) == [("TRIGGERED", 1)]
+
+
+async def test_many_runs_at_once_count_unplanned_schedules(shard: HolderClient, client: HolderClient) -> None:
+    keys = [await schedule(client, schedule=YEARLY, name=f"s{number}") for number in range(3)]
+
+    ran = await query(shard.dsn, "select shardclock.run_timers($1, 'o') as key", keys)
+    await serve(shard)
+
+    assert sorted(each["key"] for each in ran) == keys
+    assert await numbers(shard.dsn) == [("TRIGGERED", 1)] * 3
+
+
+# Changes between the run and the plan
+
+
+async def pause_and_resume(client: HolderClient) -> None:
+    """Pause it, and let it go on."""
+    await pause_timer(client.session, BEAT)
+    assert await run_timer(client.session, BEAT) == "PAUSED"
+    assert await resume_timer(client.session, BEAT) == "PENDING"
+
+
+async def give_another_rule(client: HolderClient) -> None:
+    """Give it another rule."""
+    assert await reschedule_timer(client.session, BEAT, NewRule("0 8 1 1 *")) == "RESCHEDULED"
+
+
+async def replace(client: HolderClient) -> None:
+    """Replace it by a schedule with another rule and another payload."""
+    answer = await client.value(
+        "select (shardclock.ensure_timer(schedule => '0 8 1 1 *', name => 'beat', payload => '1',"
+        " on_conflict => 'replace')).outcome"
+    )
+    assert answer == "replaced"
+
+
+async def replace_by_a_planned_one(client: HolderClient) -> None:
+    """Replace it by a schedule that needs no planning."""
+    await schedule(client, schedule="R/PT8760H", name="beat", on_conflict="replace")
+
+
+async def make_again(client: HolderClient) -> None:
+    """Send the call again that made it."""
+    await make(client, on_conflict="replace")
+
+
+async def move_and_run(client: HolderClient) -> None:
+    """Move the run away, and ask for it once more."""
+    assert await reschedule_timer(client.session, BEAT, Shift("P1D")) == "RESCHEDULED"
+    assert await run_timer(client.session, BEAT) == "RESCHEDULED"
+
+
+CHANGES: list[Callable[[HolderClient], Awaitable[None]]] = [
+    pause_and_resume, give_another_rule, replace, replace_by_a_planned_one, make_again, move_and_run,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: str(change.__name__))
+@pytest.mark.parametrize("same_transaction", [True, False])
+async def test_a_run_outlives_a_change_before_the_plan(
+    shard: HolderClient, client: HolderClient, change: Callable[[HolderClient], Awaitable[None]], same_transaction: bool
+) -> None:
+    await client.begin()
+    await make(client)
+    assert await run_timer(client.session, BEAT, operation="o") == "RESCHEDULED"
+    if not same_transaction:
+        await client.commit()
+        await client.begin()
+    await change(client)
+    assert await run_timer(client.session, BEAT, operation="o") == "RESCHEDULED", "as before: it will fire"
+    await client.commit()
+
+    await serve(shard)
+
+    assert [it for it in await numbers(shard.dsn) if it[0] == "TRIGGERED"] == [("TRIGGERED", 1)]
+    after = await row(shard.dsn)
+    assert (after["occurrence"], after["kept_due_date"]) == (2, None)
+    assert after["due_date"] > datetime.now(UTC) + timedelta(hours=1)
+
+
+async def test_a_plain_timer_that_replaces_the_schedule_takes_over_no_run(
+    shard: HolderClient, client: HolderClient
+) -> None:
+    await make(client)
+    await run_timer(client.session, BEAT)
+
+    await schedule(client, delay="PT1H", name="beat", on_conflict="replace")
+    await serve(shard)
+
+    assert await numbers(shard.dsn) == [("CANCELED", 1)]
+
+
+@pytest.mark.parametrize("to", [Shift("P1D"), datetime(2031, 1, 1, tzinfo=UTC)])
+async def test_a_move_of_an_unplanned_schedule_is_refused_and_one_of_its_run_is_done(
+    shard: HolderClient, client: HolderClient, to: Any
+) -> None:
+    key = await make(client)
+    with pytest.raises(StatementRefused, match="has no date yet: a running cluster plans its schedule"):
+        await reschedule_timer(client.session, BEAT, to)
+    assert await shift_timers(client.session, [key], Shift("P1D"), operation="s") == 0
+
+    await run_timer(client.session, BEAT)
+    assert await reschedule_timer(client.session, BEAT, to) == "RESCHEDULED"
+    await serve(shard)
+
+    assert await numbers(shard.dsn) == []
+    assert (await row(shard.dsn))["due_date"] > datetime.now(UTC)
+
+
+async def test_a_shard_that_planned_the_version_before_the_run_loses_its_plan(
+    shard: HolderClient, client: HolderClient
+) -> None:
+    await make(client)
+    taken = (await shard.take(horizon_s=0.0)).claimed
+
+    await run_timer(client.session, BEAT)
+
+    assert await plan_schedules(shard.session, shard.holder, [planning_of(it) for it in taken]) == frozenset()
+    await serve(shard)
+    assert await numbers(shard.dsn) == [("TRIGGERED", 1)]
+
+
+async def test_a_run_of_a_schedule_that_is_paused_for_its_faulty_rule_fires_when_it_is_repaired(
+    shard: HolderClient, client: HolderClient
+) -> None:
+    # Given a rule that the shard refuses, after a run was asked for
+    await make(client)
+    assert await run_timer(client.session, BEAT) == "RESCHEDULED"
+    (timer,) = (await shard.take(horizon_s=0.0)).claimed
+    await pause_faulty(shard.session, shard.holder, timer, why="it never occurs")
+    assert await run_timer(client.session, BEAT) == "PAUSED"
+
+    # When the rule is repaired
+    await give_another_rule(client)
+    await resume_timer(client.session, BEAT)
+    await serve(shard)
+
+    # Then the run fires.
+    assert [intent for intent, _ in await numbers(shard.dsn)] == ["PAUSED", "RESUMED", "TRIGGERED"]
+
+
+async def test_the_outlook_of_an_unplanned_schedule_begins_with_its_run(
+    shard: HolderClient, client: HolderClient
+) -> None:
+    await make(client)
+    await call(client, "run_timer", name="beat")
+    run = (await row(shard.dsn))["due_date"]
+    plan = await read_upcoming(shard.session, BEAT)
+    assert plan is not None
+
+    seen = outlook_of(plan, run)
+    before = outlook_of(plan, run - timedelta(seconds=1))
+
+    assert (seen.next.due_date, seen.due, seen.after and seen.after.number) == (run, 1, 2)
+    assert (before.next.due_date, before.due) == (run, 0)
