@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 from timers.duration import ceiling
 from timers.refusal import InvalidTimer, shortened
-from timers.zone import UTC_ZONE, agreed_zone, comes_twice, exists, to_utc
+from timers.zone import UTC_ZONE, agreed_zone, check_brackets, comes_twice, exists, to_utc
 
 # asyncpg stores an aware `datetime.max` as 'infinity', which is no due date. The microsecond before that is the due
 # date of paused timers.
@@ -47,6 +47,7 @@ def parse_written(text: str, zone: ZoneInfo | None = None) -> Written:
     """Read a date-time as `parse_due_date` does, and keep the local time if it had to be moved."""
     match = DATE_TIME.fullmatch(text) if len(text) <= DUE_DATE_CHARS_MAX else None
     if match is None:
+        check_brackets(text)
         raise InvalidTimer(
             f"{shortened(text)} is not an ISO 8601 date-time of the years 0001 to 9999;"
             " write it like 2026-01-31T08:00:00Z"

@@ -13,7 +13,7 @@ from timers.duration import Duration, later, looks_like_duration, parse_duration
 from timers.moment import LATEST_DUE_DATE, Written, canonical_moment, parse_written
 from timers.occurrence import WITHOUT_END, Later, Occurrence
 from timers.refusal import InvalidTimer, shortened
-from timers.zone import UTC_ZONE, agreed_zone, to_local
+from timers.zone import UTC_ZONE, agreed_zone, check_brackets, to_local
 
 REPETITIONS_MAX = 2_147_483_647
 REPEAT_CHARS_MAX = 200  # the table's CHECK has the same limit
@@ -123,6 +123,7 @@ def parse_repeat(text: str, zone: ZoneInfo) -> Repeat:
     """
     match = REPEAT.fullmatch(text) if len(text) <= REPEAT_CHARS_MAX else None
     if match is None or not match["last"]:
+        check_brackets(text)
         raise InvalidTimer(
             f"{shortened(text)} is not an ISO 8601 repeat; write R/PT1H, R3/PT1H for three times,"
             " or R/2026-01-31T08:00:00Z/P1D from a start on"

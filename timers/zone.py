@@ -12,6 +12,7 @@ NO_ZONES = {"localtime", "posixrules", "Factory", "leapseconds", "tzdata.zi"}
 IN_BRACKETS = re.compile(r"\[([^\[\]]*)\]")
 # Any valid text is shorter, so the rest of a longer one need not be searched.
 SEARCHED_CHARS_MAX = 300
+AFTER_AT = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.,]{4,30})[^/@]{0,9}@")
 UTC_ZONE = ZoneInfo("UTC")
 
 
@@ -42,6 +43,17 @@ def agreed_zone(text: str, beside: ZoneInfo) -> ZoneInfo:
     if beside not in {zone, UTC_ZONE}:
         raise InvalidTimer(f"{shortened(text)} names the time zone {zone}, but its zone is {beside}; give only one")
     return zone
+
+
+def check_brackets(text: str) -> None:
+    """Refuse a time of day with a zone after an @, as FEEL writes it.
+
+    errors:  InvalidTimer  it has one
+    """
+    if found := AFTER_AT.search(text[:SEARCHED_CHARS_MAX]):
+        raise InvalidTimer(
+            f"{shortened(text)} has a zone after an @; write it in brackets, as in {found[1]}[Europe/Berlin]"
+        )
 
 
 def to_utc(local: datetime, zone: ZoneInfo) -> datetime:

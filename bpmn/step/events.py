@@ -6,7 +6,7 @@ from datetime import datetime
 from bpmn.feel import Json
 from bpmn.model.definition import Definition, Error, Escalation, Kind, Message, Node, Signal, Timer, TimerKind
 from bpmn.model.expressions import Text, Unreadable
-from bpmn.model.times import check_occurs, time_text
+from bpmn.model.times import check_occurs, is_negative, time_text
 from bpmn.step.effects import Effect, MessageOpened, SignalOpened, TimerOpened, WaitClosed
 from bpmn.step.leaving import finish
 from bpmn.step.state import Catches, Instance, Phase, Token
@@ -16,6 +16,7 @@ from timers.duration import later, parse_duration
 from timers.zone import UTC_ZONE
 
 Payload = Mapping[str, Json]
+AT_ONCE = "PT0S"  # the delay of a duration back that FEEL computes, as in Camunda 8
 WAITED_CHARS_MAX = 200  # of a time, a name or a key: those that wait for messages are found by both in one index
 
 
@@ -78,6 +79,8 @@ def _opened(step: Stepping, token: Token, node: Node) -> Iterator[Effect]:
 
 
 def _readable(kind: TimerKind, text: str, *, now: datetime, is_computed: bool) -> str:
+    if kind == TimerKind.DURATION and is_computed and is_negative(text):
+        return AT_ONCE
     try:
         spelled = time_text(kind, text)
         if kind == TimerKind.DURATION:

@@ -93,6 +93,20 @@ def test_what_is_no_moment_is_no_timers_date(value: str) -> None:
     assert [incident.node_id for incident in played.incidents.values()] == ["t"]
 
 
+@pytest.mark.parametrize(
+    "at", ['-duration("PT1H")', 'now() - (now() + duration("P3D"))', '"-P1M"', '"PT-5M"', '"P-1DT-2.5H"', '@"P1D" * -2']
+)
+def test_a_duration_that_is_computed_and_negative_is_due_at_once(at: str) -> None:
+    played = with_boundary(timer("timeDuration", f"={at}"))
+    assert played.open[played.token("a"), "b"] == TimerOpened(played.token("a"), "b", TimerKind.DURATION, "PT0S")
+
+
+@pytest.mark.parametrize("at", ['"PT1H-5M"', '"-"', '"-PT"', '"--PT1H"', '"-1"', "-1", "null"])
+def test_what_is_no_duration_back_or_onward_is_an_incident(at: str) -> None:
+    played = with_boundary(timer("timeDuration", f"={at}"))
+    assert [incident.node_id for incident in played.incidents.values()] == ["a"]
+
+
 @pytest.mark.parametrize("cycle", ["0 0 30 2 *", "R/P9000Y", "0 25 * * *", "0 0 * * FRI-TUE"])
 def test_a_cycle_that_is_computed_and_never_occurs_is_an_incident(cycle: str) -> None:
     played = with_boundary(timer("timeCycle", f'="{cycle}"'), interrupts=False)
@@ -111,7 +125,7 @@ def test_a_cycle_that_is_over_or_that_was_deployed_before_holds_up_no_token(cycl
     )
 
 
-@pytest.mark.parametrize("value", ["soon", None, [1], "-PT5M", "P9000Y"])
+@pytest.mark.parametrize("value", ["soon", None, [1], "PT1H-5M", "P9000Y"])
 def test_a_time_that_is_none_is_an_incident_that_names_it(value: object) -> None:
     played = Played(
         definition(
