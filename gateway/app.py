@@ -14,9 +14,9 @@ from gateway.combining import Combiner
 from gateway.errors import HANDLERS
 from gateway.gateway import Gateway
 from gateway.limits.intake import Intake
-from gateway.limits.models import ModelReader
 from gateway.limits.places import Places
 from gateway.limits.quotas import Quotas
+from gateway.limits.work_thread import WorkThread
 from gateway.reference import page
 from gateway.reference.openapi import openapi_of
 from gateway.requests.callers import Anyone, KeyHolders
@@ -160,7 +160,8 @@ async def _opened(
         aclosing(TimerEnds(dsn, stopping)) as timer_ends,
         aclosing(InstanceEnds(dsn, stopping)) as instance_ends,
         aclosing(TaskLines(dsn, stopping)) as task_lines,
-        aclosing(ModelReader()) as models,
+        aclosing(WorkThread("models", doing="have models read here")) as models,
+        aclosing(WorkThread("previews", doing="preview schedules here")) as previews,
         watching(health_pool) as watched,
     ):
         callers = KeyHolders(pool) if needs_keys else Anyone()
@@ -182,6 +183,7 @@ async def _opened(
                 settings.gateway_task_waits_max, doing="wait for service tasks here", way_out=NO_WAIT
             ),
             models=models,
+            previews=previews,
             intake=Intake(INTAKE_BYTES),
             stopping=stopping,
         )

@@ -12,10 +12,10 @@ from starlette.requests import Request
 
 from gateway.combining import Combiner
 from gateway.limits.intake import Intake
-from gateway.limits.models import ModelReader
 from gateway.limits.places import Places
 from gateway.limits.quotas import Quotas
 from gateway.limits.standing import Standing
+from gateway.limits.work_thread import WorkThread
 from gateway.requests.callers import Callers
 from gateway.settings import GatewaySettings
 from gateway.waits.instance_ends import InstanceEnds
@@ -36,7 +36,7 @@ class WaitPlace:
 
     def leave(self) -> None:
         """Leave it to others."""
-        self.places.leave()
+        self.places.leave(self.standing.tenant_id)
         self.standing.waiting -= 1
 
 
@@ -58,7 +58,8 @@ class Gateway:
     stream_places: Places
     wait_places: Places  # for ends, of timers and instances
     task_wait_places: Places
-    models: ModelReader
+    models: WorkThread
+    previews: WorkThread
     intake: Intake  # of bodies of many lines
     stopping: asyncio.Event  # set when nobody is to wait any longer
 
@@ -95,11 +96,11 @@ class Gateway:
         errors:  Problem           there is none
                  StoreUnavailable  nobody can tell now how many the tenant may have
         """
-        places.take()
+        places.take(tenant_id)
         try:
             place = WaitPlace(places, await self.quotas.take_waiter(tenant_id))
         except BaseException:
-            places.leave()
+            places.leave(tenant_id)
             raise
         try:
             yield place

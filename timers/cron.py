@@ -13,11 +13,21 @@ from zoneinfo import ZoneInfo
 from timers.cron_fields import Fields, parse_fields
 from timers.cron_local import YEAR_MAX, count_local, local_match
 from timers.occurrence import WITHOUT_END, Later, Occurrence
-from timers.offsets import BACK_MAX, DAY, END, OffsetSpan, moment_of, offset_spans, second_of, year_of
+from timers.offsets import (
+    BACK_MAX,
+    DAY,
+    END,
+    RULES_FROM_YEAR,
+    OffsetSpan,
+    moment_of,
+    offset_spans,
+    second_of,
+    year_of,
+)
 
-# From this year on the zone database lists no single changes (Morocco's in 2087 is the last): all follow rules, and
-# repeat like the calendar after 400 years, which are 20,871 weeks.
-LAST_LISTED = date(2100, 1, 1).toordinal() * DAY
+# From this year on all zones follow rules, and repeat like the calendar after 400 years, which are 20,871 weeks.
+LAST_LISTED = date(RULES_FROM_YEAR, 1, 1).toordinal() * DAY
+CYCLE_YEARS = 400
 CYCLE = 146_097 * DAY
 
 
@@ -59,7 +69,9 @@ class Cron:
             return None
         known_from, match = 0, -1  # there is no local match in [known_from, match)
         first_year = year = year_of(moment)
-        while year <= YEAR_MAX:
+        # A rule whose times the clock skips in each of so many years has none later: all repeats.
+        last_year = min(max(year, RULES_FROM_YEAR) + CYCLE_YEARS + 1, YEAR_MAX)
+        while year <= last_year:
             for span in offset_spans(self.zone, year):
                 if span.end <= moment + 1:
                     continue

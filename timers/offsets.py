@@ -9,9 +9,10 @@ overflow nor need normalizing.
 """
 
 from bisect import bisect_left
+from calendar import isleap
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -28,6 +29,10 @@ BACK_MAX = 2 * DAY
 PROBE = 3 * DAY
 # No zone changed its clock before Manila did in this year.
 FIRST_CHANGE_YEAR = 1844
+# The zone database lists no single changes later (Morocco's in 2087 is the last): from then on all follow rules that
+# know the year's length and its first weekday. Any 28 years without a century's end have all fourteen such kinds.
+RULES_FROM_YEAR = 2101
+KINDS_CYCLE_YEARS = 28
 
 
 class OffsetSpan(NamedTuple):
@@ -62,9 +67,31 @@ def clock_changes(zone: ZoneInfo, start: datetime, until: datetime) -> Iterator[
                 offset = span.offset
 
 
-@lru_cache(maxsize=4_096)
 def offset_spans(zone: ZoneInfo, year: int) -> tuple[OffsetSpan, ...]:
-    """Divide a year of UTC at the changes of a zone's clock."""
+    """Divide a year of UTC at the changes of a zone's clock; a far year is like an earlier one of its kind."""
+    if year < RULES_FROM_YEAR + KINDS_CYCLE_YEARS:
+        return _searched_spans(zone, year)
+    like = _like(_kind_of(year))
+    shift = _year_start(year) - _year_start(like)
+    return tuple(
+        OffsetSpan(span.start + shift, span.end + shift, span.offset, span.first_new_local_s + shift)
+        for span in _searched_spans(zone, like)
+    )
+
+
+def _kind_of(year: int) -> tuple[int, bool]:
+    return date(year, 1, 1).weekday(), isleap(year)
+
+
+@cache
+def _like(kind: tuple[int, bool]) -> int:
+    """Find a year of a kind among those that are searched for changes."""
+    years = range(RULES_FROM_YEAR, RULES_FROM_YEAR + KINDS_CYCLE_YEARS)
+    return next(year for year in years if _kind_of(year) == kind)
+
+
+@lru_cache(maxsize=4_096)
+def _searched_spans(zone: ZoneInfo, year: int) -> tuple[OffsetSpan, ...]:
     start, end = _year_start(year), _year_start(year + 1)
     offset = _offset(zone, start - BACK_MAX)
     first_new_local_s = start - BACK_MAX + offset

@@ -1,18 +1,17 @@
 """Show what a schedule will do: its next occurrences on its zone's wall clock, with a note where the clock changes."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from timers.cron import Cron
+from timers.cron_local import count_local, local_match
 from timers.occurrence import WITHOUT_END, Occurrence, Rule
-from timers.offsets import clock_changes
+from timers.offsets import clock_changes, moment_of, second_of
 from timers.repeat import Repeat
-from timers.zone import UTC_ZONE, comes_twice, exists, offset_at, to_local
+from timers.zone import comes_twice, exists, offset_at, to_local
 
-SECOND = timedelta(seconds=1)
 GAP_MAX = timedelta(days=3_660)  # between two occurrences; in a longer one nobody looks what the clock has skipped
 
 
@@ -28,21 +27,29 @@ class Foreseen(NamedTuple):
 def preview(rule: Rule, created: datetime, *, count: int) -> list[Foreseen]:
     """Find the first occurrences of a schedule made at `created`, with a note where a change of the clock matters.
 
+    shape:   as of `foresee`
+    """
+    return list(foresee(rule, created, count=count))
+
+
+def foresee(rule: Rule, created: datetime, *, count: int) -> Iterator[Foreseen]:
+    """Find these occurrences one by one: each takes some milliseconds at most.
+
     shape:   at most `count`, in order; fewer if the rule ends; a note compares with the occurrence before, the first
              note with `created`
     """
     if rule.repetitions != WITHOUT_END:
         count = min(count, rule.repetitions)
-    foreseen: list[Foreseen] = []
     before = created
-    occurrence = rule.first(created)
-    while occurrence is not None and len(foreseen) < count:
+    occurrence = rule.first(created) if count else None
+    for left in range(count, 0, -1):
+        if occurrence is None:
+            return
         moment = occurrence.due_date
         edge = "; ".join(_edges(rule, before, occurrence)) or None
-        foreseen.append(Foreseen(occurrence.number, moment, _shown(moment, rule.zone), edge))
+        yield Foreseen(occurrence.number, moment, _shown(moment, rule.zone), edge)
         before = moment
-        occurrence = rule.next(occurrence)
-    return foreseen
+        occurrence = rule.next(occurrence) if left > 1 else None
 
 
 def _edges(rule: Rule, before: datetime, occurrence: Occurrence) -> Iterator[str]:
@@ -66,14 +73,12 @@ def _skipped(rule: Cron, before: datetime, moment: datetime) -> Iterator[str]:
     """Tell which local times match the rule, but were skipped by the clock."""
     if moment - before > GAP_MAX:
         return
-    # UTC skips no local time, so there the rule matches all of them.
-    everything = replace(rule, zone=UTC_ZONE)
     for change in clock_changes(rule.zone, before, moment):
-        low, high = change.at + change.before - SECOND, change.at + change.after - SECOND
-        first = everything.first(low)
-        if first is not None and first.due_date <= high:
-            more = everything.after(first, high).missed
-            yield f"left out {_text(first.due_date)}{f' and {more} more' if more else ''}, which the clock skips"
+        low, high = second_of(change.at + change.before), second_of(change.at + change.after)
+        first = local_match(rule.fields, low)
+        if first < high:
+            more = count_local(rule.fields, low, high) - 1
+            yield f"left out {_text(moment_of(first))}{f' and {more} more' if more else ''}, which the clock skips"
 
 
 def _moved(rule: Repeat, occurrence: Occurrence) -> Iterator[str]:

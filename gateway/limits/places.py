@@ -1,49 +1,79 @@
-"""Places for so many callers at once; whoever finds none is refused, and does not wait."""
+"""Places for so many callers at once, with a share for each tenant; a caller that finds none is refused at once."""
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from gateway.requests.problems import unavailable
+from gateway.requests.problems import OVER_QUOTA, RETRY_AFTER_S, Problem, unavailable
+from timers.refusal import shortened
+
+# A tenant may hold so many times as many places as are free: three quarters of all if it is alone, three sevenths if
+# two tenants take all they can. So some places are free however many tenants do. Switches share their buffers so.
+PER_FREE = 3
+
+
+def is_within_share(own: int, free: int) -> bool:
+    """Say whether a tenant that holds `own` of a bounded resource may hold more, while `free` of it is left."""
+    return own < PER_FREE * free
 
 
 class Places:
-    """Count who has a place, and know how many there are.
+    """Count which tenants have places, and know how many there are.
 
-    `doing` and `way_out` are parts of the sentence for who finds none, such as "wait here" and "ask without wait".
+    `doing` and `way_out` are parts of the refusing sentence, such as "wait here" and "ask without wait".
     """
 
     def __init__(self, most: int, *, doing: str, way_out: str) -> None:
         self.most = most
         self.taken = 0
+        self._by_tenant: Counter[str] = Counter()
         self._doing = doing
         self._way_out = way_out
 
     @property
     def is_full(self) -> bool:
-        """Say whether nobody else finds a place."""
+        """Say whether no place is free."""
         return self.taken >= self.most
 
-    def take(self) -> None:
-        """Take a place.
+    def taken_by(self, tenant_id: str) -> int:
+        """Count a tenant's places."""
+        return self._by_tenant[tenant_id]
 
-        errors:  Problem  there is none; it says when to ask again
+    def take(self, tenant_id: str) -> None:
+        """Take a place for a tenant.
+
+        errors:  Problem  none is free, or the tenant has its share; it says when to ask again
         """
         if self.is_full:
             raise unavailable(f"{self.most:,} {self._doing} already; {self._way_out}")
+        own = self._by_tenant[tenant_id]
+        if not is_within_share(own, self.most - self.taken):
+            raise Problem(
+                OVER_QUOTA,
+                f"{own:,} of tenant {shortened(tenant_id)} {self._doing} already, its share of {self.most:,} places"
+                f" while others may want one; {self._way_out}",
+                headers={"Retry-After": str(RETRY_AFTER_S)},
+                quota="places",
+                limit=own,
+            )
         self.taken += 1
+        self._by_tenant[tenant_id] += 1
 
-    def leave(self) -> None:
-        """Leave a place to others."""
+    def leave(self, tenant_id: str) -> None:
+        """Leave a tenant's place to others."""
         self.taken -= 1
+        self._by_tenant[tenant_id] -= 1
+        if not self._by_tenant[tenant_id]:
+            del self._by_tenant[tenant_id]
 
     @contextmanager
-    def one(self) -> Iterator[None]:
+    def one(self, tenant_id: str) -> Iterator[None]:
         """Have a place during a block.
 
-        errors:  Problem  there is none; it says when to ask again
+        errors:  Problem  as of `take`
         """
-        self.take()
+        self.take(tenant_id)
         try:
             yield
         finally:
-            self.leave()
+            self.leave(tenant_id)

@@ -294,7 +294,9 @@ async def _definition_of(gateway: Gateway, instance_key: int, caller: Caller) ->
     """Read an instance's process while no session is lent: that may take seconds."""
     async with gateway.pool.session(caller.tenants) as session:
         stored = await token_moves.model_of(session, instance_key, tenant_id=caller.tenant_id)
-    return None if stored is None else await gateway.models.read(token_moves.definition_in, stored)
+    if stored is None:
+        return None
+    return await gateway.models.run(caller.tenant_id, token_moves.definition_in, stored)
 
 
 async def _find(gateway: Gateway, instance_key: int, caller: Caller) -> WholeInstance:

@@ -82,7 +82,7 @@ async def deploy_model(
     model = await read_body(request, XML, bytes_max=MODEL_BYTES_MAX, within_s=gateway.settings.gateway_body_s)
 
     # Before a session is lent: it may take seconds.
-    processes = await gateway.models.read(deployment.describe_processes, model)
+    processes = await gateway.models.run(caller.tenant_id, deployment.describe_processes, model)
 
     async def do(session: Session) -> DeploymentAnswer:
         deployed = await use_cases.deploy_described(

@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from gateway.limits import models
-from gateway.limits.models import ModelReader
+from gateway.limits import work_thread
+from gateway.limits.work_thread import WorkThread
 from gateway.requests.problems import Problem
 from service import deployment
 from service.processes import DescribedProcess
@@ -64,16 +64,16 @@ async def test_while_a_model_is_read_others_are_answered_and_no_transaction_is_o
 
 
 async def test_who_comes_when_too_many_wait_is_told_and_places_are_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(models, "READ_MAX", 2)
-    reader, reading = ModelReader(), Reading()
-    waiting = [asyncio.create_task(reader.read(reading, MODEL)) for _ in range(2)]
+    monkeypatch.setattr(work_thread, "WORK_MAX", 2)
+    reader, reading = WorkThread("models", doing="have models read here"), Reading()
+    waiting = [asyncio.create_task(reader.run("ada", reading, MODEL)) for _ in range(2)]
     await eventually(lambda: reading.begun == 1)
 
     with pytest.raises(Problem, match="2 have models read here already; ask again soon"):
-        await reader.read(reading, MODEL)
+        await reader.run("ada", reading, MODEL)
     reading.let_go.set()
     assert await asyncio.gather(*waiting) == [describe_processes(MODEL)] * 2
     with pytest.raises(ZeroDivisionError):
-        await reader.read(lambda: 1 / 0)
-    assert await reader.read(len, MODEL) == len(MODEL)
+        await reader.run("ada", lambda: 1 / 0)
+    assert await reader.run("ada", len, MODEL) == len(MODEL)
     await reader.aclose()

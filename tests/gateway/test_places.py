@@ -26,11 +26,11 @@ def assert_full(said: Said, most: int) -> None:
 
 def test_places_are_taken_and_given_back_also_after_an_error() -> None:
     places = Places(2, doing="sit here", way_out="stand")
-    with places.one(), places.one():
+    with places.one("ada"), places.one("ada"):
         assert (places.taken, places.is_full) == (2, True)
-        with pytest.raises(Problem, match="2 sit here already; stand"), places.one():
+        with pytest.raises(Problem, match="2 sit here already; stand"), places.one("bob"):
             pass
-    with pytest.raises(ZeroDivisionError), places.one():
+    with pytest.raises(ZeroDivisionError), places.one("ada"):
         raise ZeroDivisionError
     assert (places.taken, places.is_full) == (0, False)
 

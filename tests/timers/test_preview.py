@@ -5,6 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+import timers.offsets
 import timers.preview
 from timers.cron import parse_cron
 from timers.occurrence import Rule
@@ -61,6 +62,52 @@ def test_between_occurrences_that_are_decades_apart_nobody_looks_what_the_clock_
     preview(parse_cron("0 0 0 29 2 ?", lisbon), moment("2026-01-01T00:00Z"), count=20)
     assert len(looked_at) == 20
     assert max(looked_at) < timedelta(days=3_000)
+
+
+# Rules that match on few days, and rules whose times the clock skips on each day that matches.
+RARE = [
+    ("0 0 0 29 2 MON", "Europe/Lisbon"),
+    ("0 0 29 2 *", "America/New_York"),
+    ("0 30 2 29 2 ?", "Africa/Casablanca"),
+    ("0 0 0 29 2 SUN#5", "America/St_Johns"),
+    ("0 30 2 25-31 3 SUN", "Europe/Berlin"),
+    ("0 30 2 8-14 3 SUN", "America/New_York"),
+    ("0 15 2 1-7 10 SUN", "Australia/Lord_Howe"),
+    ("0 0 30 2 *", "Europe/Berlin"),
+]
+
+
+@pytest.mark.parametrize(("text", "zone"), RARE, ids=str)
+def test_a_preview_of_a_rare_rule_looks_for_changes_of_the_clock_in_few_years(
+    text: str, zone: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_at: list[int] = []
+    offset = timers.offsets._offset
+
+    def counted(zone: ZoneInfo, second: int) -> int:
+        looked_at.append(second)
+        return offset(zone, second)
+
+    monkeypatch.setattr(timers.offsets, "_offset", counted)
+    timers.offsets._searched_spans.cache_clear()
+    preview(parse_cron(text, zone_of(zone)), moment("2026-01-01T00:00Z"), count=1_000)
+
+    assert len(looked_at) < 105 * 200  # those from 2026 to 2129, each searched once
+
+
+def test_a_rule_whose_times_the_clock_always_skips_is_searched_for_one_cycle_of_the_calendar(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    searched: list[int] = []
+    spans = timers.offsets.offset_spans
+
+    def noted(zone: ZoneInfo, year: int) -> tuple[timers.offsets.OffsetSpan, ...]:
+        searched.append(year)
+        return spans(zone, year)
+
+    monkeypatch.setattr("timers.cron.offset_spans", noted)
+    assert parse_cron("0 30 2 25-31 3 SUN", BERLIN).first(moment("2026-01-01T00:00Z")) is None
+    assert len(searched) == len(set(searched)) < 500
 
 
 def test_a_preview_says_when_the_clock_has_changed_since_the_occurrence_before() -> None:

@@ -1,0 +1,26 @@
+"""Prove for each resource of the table of all bounds: one tenant's flood takes no more than its share of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.tenant_floods import ELSEWHERE, FLOODS, rows_of_table
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_each_row_of_the_table_has_a_flood_and_each_flood_a_row() -> None:
+    assert sorted(rows_of_table()) == sorted([*FLOODS, *ELSEWHERE])
+
+
+@pytest.mark.parametrize("test", ELSEWHERE.values(), ids=str)
+def test_a_flood_that_another_file_holds_is_there(test: str) -> None:
+    file, _, name = test.partition("::")
+    assert f"def {name}(" in (ROOT / file).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("resource", FLOODS)
+async def test_while_one_tenant_floods_a_resource_another_one_is_answered(resource: str, dsn: str) -> None:
+    await FLOODS[resource](dsn)

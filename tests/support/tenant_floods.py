@@ -1,0 +1,214 @@
+"""Flood each resource of the table in docs/operate/tenants.md as one tenant, and ask for it as another one.
+
+To add a row: write it into the table, and add its flood to `FLOODS`; or, if it is no gateway's resource, the test that
+floods it to `ELSEWHERE`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import aiohttp
+
+from gateway.routes import schedules
+from service import deployment
+from tests.support.bpmn import model
+from tests.support.factories import BOUND_S
+from tests.support.gateways import NDJSON, Api, Said, serving
+from tests.support.waiting import eventually
+
+PAGE = Path(__file__).parents[2] / "docs" / "operate" / "tenants.md"
+HEADING = "## Every bounded resource"
+HOUR = {"delay": "PT1H"}
+WAIT = "wait=PT30S"
+URL = "https://billing.example.com/hooks"
+XML = {"Content-Type": "application/xml"}
+
+Flood = Callable[[str], Awaitable[None]]
+
+
+def rows_of_table() -> list[str]:
+    """List the resources in the first column of the table."""
+    table = PAGE.read_text(encoding="utf-8").partition(HEADING)[2].partition("\n## ")[0]
+    return [row.split("|")[1].strip() for row in re.findall(r"^\|.*\|$", table, re.MULTILINE)][2:]
+
+
+def of(api: Api, tenant: str) -> Api:
+    """Ask as a tenant."""
+    return api.with_headers(Shardclock_Tenant=tenant)
+
+
+def assert_share(flooded: list[Said], *, answered: int, word: str = "its share") -> None:
+    """Assert that one tenant got so many answers, and that the others told it to ask again."""
+    refused = [said for said in flooded if said.status == 429]
+    assert len(flooded) - len(refused) == answered
+    assert refused
+    for said in refused:
+        assert int(said.headers["Retry-After"]) >= 1
+        assert word in said.json["detail"]
+
+
+@asynccontextmanager
+async def asking(*requests: Awaitable[Said]) -> AsyncIterator[list[asyncio.Task[Said]]]:
+    """Send requests at the same time, and wait for their answers at the end of the block."""
+    tasks = [asyncio.ensure_future(request) for request in requests]
+    async with asyncio.timeout(BOUND_S):
+        yield tasks
+        await asyncio.gather(*tasks)
+
+
+async def _streams(dsn: str) -> None:
+    async with serving(dsn, gateway_streams_max=4) as api, aiohttp.ClientSession() as session:
+        headers = {"Shardclock-Tenant": "flood"}
+        done = [await session.get(f"{api.url}/v1/log/stream?after=0", headers=headers) for _ in range(6)]
+        assert [it.status for it in done] == [200] * 3 + [429] * 3
+        (await of(api, "flood").get("/v1/log/stream")).assert_problem("over-quota", 429, "share of 4 places")
+        other = await session.get(f"{api.url}/v1/log/stream?after=0", headers={"Shardclock-Tenant": "other"})
+        assert other.status == 200
+        for it in (*done, other):
+            it.close()
+
+
+async def _waits(dsn: str) -> None:
+    async with serving(dsn, gateway_waits_max=4) as api:
+        flood = of(api, "flood")
+        async with asking(*(flood.post(f"/v1/timers?{WAIT}", HOUR) for _ in range(6))) as asked:
+            await eventually(lambda: sum(it.done() for it in asked) == 3)
+            assert (await of(api, "other").post("/v1/timers?wait=PT0.01S", HOUR)).status == 201
+            api.stop()
+        assert_share([it.result() for it in asked], answered=3)
+
+
+async def _task_waits(dsn: str) -> None:
+    body = {"type": "order.pack"}
+    async with serving(dsn, gateway_task_waits_max=4) as api:
+        flood = of(api, "flood")
+        async with asking(*(flood.post(f"/v1/service-tasks/activate?{WAIT}", body) for _ in range(6))) as asked:
+            await eventually(lambda: sum(it.done() for it in asked) == 3)
+            assert (await of(api, "other").post("/v1/service-tasks/activate?wait=PT0.01S", body)).status == 200
+            api.stop()
+        assert_share([it.result() for it in asked], answered=3)
+
+
+class Held:
+    """A function whose calls wait until the test lets them go, and whose order is noted."""
+
+    def __init__(self, work: Callable[..., Any], name_of: Callable[..., str]) -> None:
+        self.let_go = threading.Event()
+        self.order: list[str] = []
+        self._work = work
+        self._name_of = name_of
+
+    def __call__(self, *given: Any) -> Any:
+        """Note who is worked for, and work."""
+        self.order.append(self._name_of(*given))
+        assert self.let_go.wait(BOUND_S)
+        return self._work(*given)
+
+
+async def _takes_turns(held: Held, ask: Callable[[Api], Awaitable[Said]], dsn: str, status: int) -> None:
+    """Flood a thread as one tenant: the other one's request is the second that is worked on."""
+    async with serving(dsn) as api:
+        async with asking(*(ask(of(api, "flood")) for _ in range(8))) as asked:
+            await eventually(lambda: sum(it.done() for it in asked) == 2)
+            async with asking(ask(of(api, "other"))) as others:
+                await eventually(lambda: api.gateway.models.places.taken + api.gateway.previews.places.taken == 7)
+                held.let_go.set()
+        assert_share([it.result() for it in asked], answered=6)
+        assert others[0].result().status == status
+        assert held.order == ["flood", "flood", "other", *["flood"] * 4]
+
+
+async def _models(dsn: str) -> None:
+    async def deploy(api: Api) -> Said:
+        name = api._headers["Shardclock-Tenant"]
+        text = model('<startEvent id="s"/>') + f"<!--{name}-->".encode()
+        return await api.ask("POST", "/v1/processes", text, Content_Type="application/xml")
+
+    held = Held(deployment.describe_processes, lambda text: "other" if b"<!--other" in text else "flood")
+    with mock.patch.object(deployment, "describe_processes", held):
+        await _takes_turns(held, deploy, dsn, 201)
+
+
+async def _previews(dsn: str) -> None:
+    async def ask(api: Api) -> Said:
+        count = {"flood": 2, "other": 3}[api._headers["Shardclock-Tenant"]]
+        return await api.get(f"/v1/schedules/preview?rule=R/P1D&count={count}")
+
+    held = Held(schedules._foreseen, lambda _rule, _created, count: {2: "flood", 3: "other"}[count])
+    with mock.patch.object(schedules, "_foreseen", held):
+        await _takes_turns(held, ask, dsn, 200)
+
+
+async def _sessions(dsn: str) -> None:
+    async with serving(dsn, gateway_sessions=4, gateway_wait_s=0.1) as api, AsyncExitStack() as stack:
+        for _ in range(3):
+            await stack.enter_async_context(api.gateway.pool.session(frozenset({"flood"})))
+        (await of(api, "flood").get("/v1/timers")).assert_problem("unavailable", 503, "which is its share")
+        assert (await of(api, "other").get("/v1/timers")).status == 200
+
+
+async def _bodies(dsn: str) -> None:
+    async with serving(dsn) as api:
+        intake = api.gateway.intake
+        async with intake.hold("flood", intake._share, within_s=BOUND_S):
+            body = json.dumps(HOUR).encode()
+            other = await of(api, "other").post("/v1/timers/bulk", body, Content_Type=NDJSON["Content-Type"])
+            assert other.lines[0]["outcome"] == "created"
+
+
+async def _rate(dsn: str) -> None:
+    async with serving(dsn, gateway_rate_per_s=2.0) as api:
+        done = [await of(api, "flood").post("/v1/timers", HOUR) for _ in range(12)]
+        assert {it.status for it in done} == {201, 429}
+        assert (await of(api, "other").post("/v1/timers", HOUR)).status == 201
+
+
+def _quota(path: str, body: Callable[[int], Mapping[str, object]], **setting: int) -> Flood:
+    """Flood a quota that is 2, by requests of which two are done."""
+
+    async def flood(dsn: str) -> None:
+        async with serving(dsn, **setting) as api:
+            done = [await of(api, "flood").post(path, body(number)) for number in range(4)]
+            assert [it.status for it in done] == [201, 201, 429, 429]
+            assert (await of(api, "other").post(path, body(0))).status == 201
+
+    return flood
+
+
+async def _waiters(dsn: str) -> None:
+    async with serving(dsn, gateway_waiters_max=2) as api:
+        flood = of(api, "flood")
+        async with asking(*(flood.post(f"/v1/timers?{WAIT}", HOUR) for _ in range(4))) as asked:
+            await eventually(lambda: sum(it.done() for it in asked) == 2)
+            assert (await of(api, "other").post("/v1/timers?wait=PT0.01S", HOUR)).status == 201
+            api.stop()
+        assert_share([it.result() for it in asked], answered=2, word="may have 2 callers")
+
+
+FLOODS: dict[str, Flood] = {
+    "Pending timers": _quota("/v1/timers", lambda _: HOUR, gateway_timers_max=2),
+    "Bytes of their payloads": _quota(
+        "/v1/timers", lambda _: HOUR | {"payload": "x" * 8}, gateway_payload_bytes_max=20
+    ),
+    "Endpoints": _quota("/v1/endpoints", lambda number: {"name": f"e{number}", "url": URL}, gateway_endpoints_max=2),
+    "Writes a second": _rate,
+    "Callers that wait or follow the log": _waiters,
+    "Places to follow the log, or to wait for its records or for a run": _streams,
+    "Places to wait for an end": _waits,
+    "Places to wait for service tasks": _task_waits,
+    "Models that are read": _models,
+    "Previews of schedules": _previews,
+    "Sessions on Postgres": _sessions,
+    "Bodies of many lines": _bodies,
+}
+# The tests of other resources, each as its file and its name.
+ELSEWHERE: dict[str, str] = {}
