@@ -172,7 +172,7 @@ async def _rate(dsn: str) -> None:
         assert (await of(api, "other").post("/v1/timers", HOUR)).status == 201
 
 
-def _quota(path: str, body: Callable[[int], Mapping[str, object]], **setting: int) -> Flood:
+def _quota(path: str, body: Callable[[int], Mapping[str, object]], **setting: Any) -> Flood:
     """Flood a quota that is 2, by requests of which two are done."""
 
     async def flood(dsn: str) -> None:
