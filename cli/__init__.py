@@ -3,13 +3,14 @@
 Results go to stdout, as tables for people or, with `--json`, for programs; everything else goes to stderr. Exit codes:
 0 done, or so already (an endpoint that was disabled before); 1 not done as asked (a refused line, a timer that had
 fired already, a demo that failed); 2 bad input or settings; 3 no answer from Postgres or Ray; 4 the schema needs
-`shardclock migrate`.
+`shardclock migrate`; 5 the command has run, and its answer could not be written.
 
     app       the program
     commands  its commands by their names, loaded when they are asked for
     exits     its errors and their exit codes
     options   the options that several commands share
     output    tables, JSON and messages
+    streams   standard output and error, and an answer that can't be written
     session   the database session of a command
     recording what operators do is recorded in the audit
 

@@ -9,9 +9,10 @@ from typing import Annotated, NoReturn
 import click
 import typer
 
+from cli import streams
 from cli.commands import Commands
 from cli.exits import exit_of
-from cli.output import NOT_DONE, out, tell
+from cli.output import ANSWER_LOST, say, tell
 from cluster.settings import unknown_settings
 from timers.refusal import Refusal, shortened
 
@@ -28,7 +29,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        out.print(f"shardclock {version('shardclock')}")
+        say(f"shardclock {version('shardclock')}")
         raise typer.Exit
 
 
@@ -43,17 +44,20 @@ def _options(
 
 def run() -> NoReturn:
     """Run the command that the arguments name, and exit with its code; an error ends it with one line on stderr."""
+    streams.prepare()
     try:
         _check_words(sys.argv[1:])
         for sentence in unknown_settings(os.environ):
             tell(f"shardclock: {sentence}")
         code = app(standalone_mode=False)
+        streams.flush_answer()
     except (click.exceptions.Abort, KeyboardInterrupt):
         code = 130
-    except BrokenPipeError:
-        # The reader of our output has ended, as with `| head`; writing the rest of the buffer must not fail at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = NOT_DONE
+    except streams.AnswerLost as lost:
+        streams.discard_answer()
+        if not lost.is_reader_gone:  # `| head` has read enough, and needs no sentence
+            tell(f"shardclock: {lost}")
+        code = ANSWER_LOST
     except Exception as error:
         ended = exit_of(error)
         if ended is None:

@@ -25,7 +25,7 @@ from cli.endpoint_policy import (
 from cli.file_text import is_file, read_text
 from cli.lists import lists, tell_if_full, tell_none
 from cli.options import DEFAULT_TENANT, OfTenant, Tenant
-from cli.output import DONE, NOT_DONE, Json, out, print_json, print_table, tell
+from cli.output import DONE, NOT_DONE, Json, print_json, print_table, say, tell
 from cli.session import with_session
 from cluster.settings import load_settings
 from service import endpoints as use_cases
@@ -253,7 +253,7 @@ def _run(
                 shown_once = f"{sentence}; its receiver verifies webhooks with this, which is not shown again:"
                 _print(shown_once, {"done": sentence, "secret": verifier}, as_json=as_json)
                 if not as_json:
-                    out.print(verifier, markup=False, soft_wrap=True)
+                    say(verifier)
                 return DONE
             case StillNamed(_, timers) as named:
                 way_out = f"{named.sentence}; add --yes to {verb} it"

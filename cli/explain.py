@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from cli.options import DEFAULT_TENANT, Key, Name, Tenant, Zone, clock_of, which_of
-from cli.output import DONE, NOT_DONE, Json, out, print_json, print_records
+from cli.output import DONE, NOT_DONE, Json, print_json, print_records, say
 from cli.session import with_session
 from cluster.settings import load_settings
 from service.explain import explain as explained
@@ -44,7 +44,7 @@ def explain(
         if as_json:
             print_json({"moment": moment, "verdict": answer.verdict, "why": answer.why, "records": records})
         else:
-            out.print(f"timer {which}, {answer.verdict}: {answer.why}", markup=False, soft_wrap=True)
+            say(f"timer {which}, {answer.verdict}: {answer.why}")
             print_records(records)
         return DONE if answer.verdict != "NONE" else NOT_DONE
 

@@ -26,10 +26,11 @@ OPTIONS = {
     "zone": "--zone",
 }
 NAMED_FIELD = re.compile(rf"({'|'.join(OPTIONS)})(?= [\"'])")
+ELSEWHERE = re.compile(r" (by|as) (on_conflict|zone)\b")  # in the way out that a refusal names
 
 
 def in_options(refusal: str, called: Mapping[str, str] = OPTIONS) -> str:
     """Replace the name of a field by that of its option in a refusal from SQL."""
     named = NAMED_FIELD.match(refusal)
     renamed = called[named[1]] + refusal[named.end() :] if named else refusal
-    return renamed.replace(" by on_conflict ", f" by {OPTIONS['on_conflict']} ")
+    return ELSEWHERE.sub(lambda found: f" {found[1]} {OPTIONS[found[2]]}", renamed)

@@ -1,6 +1,8 @@
 """A text that an option gives, or a file or standard input in its place: arguments are seen in process lists."""
 
 import sys
+from codecs import BOM_UTF8
+from contextlib import nullcontext
 from pathlib import Path
 
 from timers.refusal import Refusal, shortened
@@ -36,12 +38,10 @@ def read_text(option: str, text: str) -> str:
 
 
 def read_bytes(text: str, *, bytes_max: int) -> bytes:
-    """Read what @FILE or - names.
+    """Read the file that @FILE or - names, without a byte order mark at its beginning.
 
     shape:   at most one byte more than `bytes_max`, by which the caller sees that it is too long
     errors:  OSError  it can't be read
     """
-    if text in STDIN:
-        return sys.stdin.buffer.read(bytes_max + 1)
-    with Path(text[1:]).open("rb") as file:
-        return file.read(bytes_max + 1)
+    with nullcontext(sys.stdin.buffer) if text in STDIN else Path(text[1:]).open("rb") as file:
+        return file.read(len(BOM_UTF8) + bytes_max + 1).removeprefix(BOM_UTF8)[: bytes_max + 1]

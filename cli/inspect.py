@@ -24,6 +24,7 @@ from cli.options import (
     Zone,
     clock_of,
     filter_of,
+    repeat_of,
     which_of,
 )
 from cli.output import DONE, NOT_DONE, Json, hex_of, on_clock, print_json, print_records, print_table, tell
@@ -124,6 +125,7 @@ def preview(
 ) -> int:
     """Show when a schedule will fire, and where a change of the clock matters; needs no database."""
     beside = clock_of(zone)
+    rule = repeat_of("RULE", rule)
     schedule = parse_schedule(rule, beside.key if beside else "UTC")
     clock = None if zone is None and "[" not in rule else schedule.zone
     now = datetime.now(UTC).replace(microsecond=0)

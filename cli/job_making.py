@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from cli.file_text import STDIN, read_bytes
-from cli.lengths import read_length
+from cli.lengths import is_length, read_length
 from cli.options import MissedRuns, Zone
 from cli.output import BAD_INPUT, DONE, Json, print_json, print_table, tell
 from cli.payload import read_payload
@@ -121,6 +121,9 @@ def apply(
 
 
 def _every_of(text: str) -> timedelta:
+    if not is_length(text):
+        way_out = "give one such as 15m, or a rule by --cron or --repeat"
+        raise Refusal(f"--every {shortened(text)} is not a length of time; {way_out}")
     every = read_length("--every", text)
     if every.months:
         raise Refusal(f"--every {shortened(text)} has years or months, whose length depends on the date; give days")

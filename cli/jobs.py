@@ -14,7 +14,7 @@ from cli.job_watch import watch
 from cli.job_words import print_job, print_jobs, print_run, print_runs
 from cli.lists import lists, tell_if_full
 from cli.options import WAIT_S_MAX, Reason
-from cli.output import DONE, NOT_DONE, Json, out, print_json, print_table, tell
+from cli.output import DONE, NOT_DONE, Json, print_json, print_table, say, tell
 from cli.payload import read_payload
 from cli.session import with_session
 from service.job_check import check_job
@@ -230,7 +230,7 @@ def logs(
         else:
             print_run(found)
             for text in filter(None, (found.log, found.traceback)):
-                out.print(f"\n{text}", markup=False, soft_wrap=True)
+                say(f"\n{text}")
         return NOT_DONE if found is None else DONE
 
     return with_session(do)

@@ -8,7 +8,7 @@ import typer
 from cli.lengths import read_length
 from cli.lists import lists, tell_if_full, tell_none
 from cli.options import DEFAULT_TENANT, OfTenant
-from cli.output import DONE, Json, out, print_json, print_table, tell
+from cli.output import DONE, Json, print_json, print_table, say, tell
 from cli.session import with_session
 from service import keys as use_cases
 from service.keys import OVERLAP, SCOPES, Made, UnknownPrefix
@@ -118,7 +118,7 @@ def _make(use_case: Callable[[Session], Awaitable[Made]], *, as_json: bool) -> i
             print_json({"done": made.sentence, "key": made.text, "prefix": made.key.prefix})
         else:
             tell(f"{made.sentence}; its caller sends this text, which is not shown again:")
-            out.print(made.text, markup=False, soft_wrap=True)
+            say(made.text)
         return DONE
 
     return _with_session(do)

@@ -29,5 +29,10 @@ def read_length(option: str, text: str, *, sign: str = "") -> Duration:
         ) from None
 
 
+def is_length(text: str) -> bool:
+    """Say whether a text is written as a length of time: 15m, 2h30m, or PT15M."""
+    return SHORT.fullmatch(text) is not None or text.upper().startswith("P")
+
+
 def _iso(date: str, time: str) -> str:
     return f"P{date}{'T' if time else ''}{time}".upper()

@@ -2,22 +2,26 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import timedelta
 from typing import Annotated, NamedTuple
 from zoneinfo import ZoneInfo
 
 import typer
 
 from cli.field_names import OPTIONS
+from cli.lengths import is_length, read_length
 from service import filters
 from sql.clients.history import Filter
 from sql.clients.verbs import TimerRef
+from timers.duration import Duration
 from timers.model import BIGINT_MAX
-from timers.refusal import InvalidTimer, Refusal
+from timers.refusal import InvalidTimer, Refusal, shortened
 from timers.zone import zone_of
 
 DEFAULT_TENANT = "default"
 WAIT_S_MAX = 86_400.0  # of any wait: a longer one is a typing error, and infinity would fail later
 LISTED_MAX = 1_000  # of one list
+ZERO = Duration(0, 0, timedelta(0))
 
 Key = Annotated[
     int | None,
@@ -38,7 +42,7 @@ At = Annotated[
 ]
 Every = Annotated[
     str | None,
-    typer.Option("--every", metavar="RULE", help="By an ISO 8601 repeat, such as R/PT1H or R5/P1D, or by cron."),
+    typer.Option("--every", metavar="RULE", help="Every 1h, by an ISO 8601 repeat such as R5/P1D, or by cron."),
 ]
 Cron = Annotated[
     str | None,
@@ -132,15 +136,29 @@ class GivenRule(NamedTuple):
 
 
 def rule_of(every: str | None, cron: str | None) -> GivenRule | None:
-    """Read a schedule's rule from either of the two options; each may hold a rule of any kind.
+    """Read a schedule's rule from either of the two options; each may hold a rule of any kind, or a length such as 1h.
 
-    errors:  Refusal  both are given
+    errors:  Refusal       both are given
+             InvalidTimer  a length of zero, or with a unit that may mean two things
     """
     if every is not None and cron is not None:
         raise Refusal("--every and --cron both give the rule; leave one of them out")
     if every is not None:
-        return GivenRule("--every", every)
+        return GivenRule("--every", repeat_of("--every", every))
     return None if cron is None else GivenRule("--cron", cron)
+
+
+def repeat_of(option: str, text: str) -> str:
+    """Write a length, such as 1h or PT1H, as the repeat R/PT1H; return any other rule as it is.
+
+    errors:  InvalidTimer  a length of zero, or with a capital M, which may mean minutes or months
+    """
+    if not is_length(text):
+        return text
+    length = read_length(option, text)
+    if length == ZERO:
+        raise InvalidTimer(f"{option} {shortened(text)} is zero; give a length of time longer than that, such as 1h")
+    return f"R/{length}"
 
 
 def called_of(rule: GivenRule | None) -> Mapping[str, str]:

@@ -1,8 +1,10 @@
 """What commands print: tables for people, JSON for programs, one line for errors."""
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, is_dataclass
 from datetime import datetime
 from typing import Annotated, Any
@@ -15,19 +17,37 @@ from rich.text import Text
 
 from sql.log.records import LogRecord
 
-DONE, NOT_DONE, BAD_INPUT, NOT_THERE, WRONG_SCHEMA = range(5)
+DONE, NOT_DONE, BAD_INPUT, NOT_THERE, WRONG_SCHEMA, ANSWER_LOST = range(6)
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 # Fields that are read as JSON texts, and printed as the JSON that they are.
 JSON_TEXTS = ("payload", "detail", "failures", "config", "policy", "result", "what")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
-out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
+# Names and reasons are printed as they are: `:ok:` is no emoji, and `[b]` is no markup.
+out = Console(highlight=False, emoji=False, markup=False)
+err = Console(stderr=True, highlight=False, emoji=False, markup=False)
 
 
 def tell(message: str) -> None:
-    """Print a message to stderr."""
-    err.print(message, markup=False, soft_wrap=True)
+    """Print a message to stderr; a message that can't be written is lost."""
+    with suppress(OSError):
+        err.print(printable(message), soft_wrap=True)
+
+
+def say(line: str, *, style: str | None = None) -> None:
+    """Print a line to stdout, whole, however wide the terminal is."""
+    out.print(printable(line), style=style, soft_wrap=True)
+
+
+def is_terminal() -> bool:
+    """Say whether stdout is a terminal; rich's own answer is also yes for a pipe if FORCE_COLOR is set."""
+    return out.file.isatty()
+
+
+def printable(text: str, *, kept: str = "\n\t") -> str:
+    """Escape control characters, so that a text from elsewhere can't move the cursor or break a row."""
+    return CONTROL.sub(lambda found: found[0] if found[0] in kept else repr(found[0])[1:-1], text)
 
 
 def print_json(value: Any) -> None:
@@ -58,7 +78,7 @@ def plain(value: Any) -> Any:
 
 def print_table(title: str, columns: Sequence[str | Column], rows: Iterable[Sequence[object]]) -> None:
     """Print rows as a table; without a terminal, one full line for each row, however wide."""
-    if out.is_terminal:
+    if is_terminal():
         out.print(table_of(title, columns, rows))
     else:
         sys.stdout.write("".join(f"{line}\n" for line in _plain_lines(title, columns, rows)))
@@ -68,7 +88,7 @@ def table_of(title: str, columns: Sequence[str | Column], rows: Iterable[Sequenc
     """Lay rows out as a table; a None is an empty cell."""
     table = Table(*columns, title=title or None, title_justify="left", box=None, header_style="bold", pad_edge=False)
     for row in rows:
-        table.add_row(*(Text(cell(value)) for value in row))  # as Text, because a name may look like markup
+        table.add_row(*(Text(printable(cell(value))) for value in row))
     return table
 
 
@@ -102,7 +122,7 @@ def _field(name: str, value: Any) -> Any:
 
 def _plain_lines(title: str, columns: Sequence[str | Column], rows: Iterable[Sequence[object]]) -> Iterator[str]:
     heads = [column if isinstance(column, str) else str(column.header) for column in columns]
-    lines = [heads, *([cell(value) for value in row] for row in rows)]
+    lines = [heads, *([printable(cell(value), kept="") for value in row] for row in rows)]
     widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
     if title:
         yield title

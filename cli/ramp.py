@@ -18,14 +18,15 @@ from timers.refusal import Refusal, shortened
 
 PER_S_MAX = 2_147_483_647
 OFF = "off"
+DEFAULT, DEFAULT_PER_S = "default", 150_000  # of a new database: sql/migrations/0003_cluster.sql
 
 
 def ramp(
     per_second: Annotated[
         str | None,
         typer.Argument(
-            metavar=f"[PER_SECOND|{OFF}]",
-            help=f"Timers a second; 0 holds them all back, {OFF} is no limit.",
+            metavar=f"[PER_SECOND|{OFF}|{DEFAULT}]",
+            help=f"Timers a second; 0 holds them all back, {OFF} is no limit, {DEFAULT} is {DEFAULT_PER_S:,}.",
             show_default=False,
         ),
     ] = None,
@@ -79,11 +80,11 @@ async def _set(session: Session, *, per_s: int | None, as_json: bool) -> int:
 
 
 def _rate(text: str) -> int | None:
-    if text == OFF:
-        return None
+    if text in (OFF, DEFAULT):
+        return None if text == OFF else DEFAULT_PER_S
     if text.isascii() and text.isdecimal() and len(text) <= 10 and int(text) <= PER_S_MAX:
         return int(text)
-    raise Refusal(f"ramp {shortened(text)} is no rate: use 0 to {PER_S_MAX} timers a second, or {OFF}")
+    raise Refusal(f"ramp {shortened(text)} is no rate: use 0 to {PER_S_MAX} timers a second, {OFF}, or {DEFAULT}")
 
 
 def _about(state: Status) -> str:

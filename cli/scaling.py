@@ -5,10 +5,9 @@ import time
 from typing import Annotated, NamedTuple
 
 import typer
-from rich.text import Text
 
 from cli.options import WAIT_S_MAX
-from cli.output import DONE, NOT_DONE, Json, out, print_json, print_table, tell
+from cli.output import DONE, NOT_DONE, Json, print_json, print_table, say, tell
 from cli.session import with_session
 from service.scaling import Bounds, Scale, Words, check_bounds, check_number, let_forecast, read_scale
 from service.scaling import scale as set_scale
@@ -156,8 +155,8 @@ def _draw(coming: Forecast, policy: Policy) -> None:
         length = -(-timers * BAR_WIDTH // full)
         bar = "█" * length + " " * (BAR_WIDTH + 1 - length)
         bar = bar[:mark] + ("│" if length <= mark else "┃") + bar[mark + 1 :]
-        line = Text(f"{f'+{minute} min':>7} {bar} {about}{timers:,}")
-        out.print(line, style="red" if timers > capacity else None, soft_wrap=True)
+        line = f"{f'+{minute} min':>7} {bar} {about}{timers:,}"
+        say(line, style="red" if timers > capacity else None)
     bounds = (
         "" if policy.wanted_min is None else f", the forecast may ask for {policy.wanted_min} to {policy.wanted_max}"
     )

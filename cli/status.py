@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from cli.options import OfTenant
-from cli.output import DONE, Json, cell, hex_of, out, print_json, print_table, tell
+from cli.output import DONE, Json, cell, hex_of, is_terminal, print_json, print_table, say, tell
 from cli.ramp import outage_of, overdue_of
 from cli.session import with_session
 from cluster.settings import load_settings
@@ -100,11 +100,13 @@ def status(as_json: Json = False) -> int:
             )
         else:
             silent_s = settings.coordinator.silent_s
-            _print_status(state, holders, living_of(holders, silent_s))
-            _print_workers(state, workers, living_of(workers, silent_s))
-            _print_engines(processes, engines)
+            living = living_of(holders, silent_s)
+            is_served = any(holder.part is not None for holder in living)
+            _print_status(state, holders, living)
+            _print_workers(state, workers, living_of(workers, silent_s), is_served=is_served)
+            _print_engines(processes, engines, is_served=is_served)
             if hold:
-                out.print(f"\n{hold.line}", style="red", markup=False, soft_wrap=True)
+                say(f"\n{hold.line}", style="red")
         return DONE
 
     return with_session(do)
@@ -119,12 +121,12 @@ def _print_record(record: LogRecord, *, as_json: bool) -> None:
     called = f"to {record.target}" if record.has_target else None
     what = "  ".join(filter(None, [record.tenant_id, record.name, called, _brief(record.payload), record.detail]))
     begin = f"{record.recorded_at:%H:%M:%S.%f} {record.intent:<11} {record.timer_key:>10}"
-    out.print(f"{begin}  due {cell(record.due_date)} {late:>12}  {what}", markup=False, soft_wrap=True)
+    say(f"{begin}  due {cell(record.due_date)} {late:>12}  {what}")
 
 
 def _brief(payload: str | None) -> str | None:
     """Cut a long payload on a terminal; a file gets the whole payload."""
-    if payload is None or len(payload) <= PAYLOAD_SHOWN_CHARS or not out.is_terminal:
+    if payload is None or len(payload) <= PAYLOAD_SHOWN_CHARS or not is_terminal():
         return payload
     return payload[: PAYLOAD_SHOWN_CHARS - 1] + "…"
 
@@ -158,7 +160,7 @@ def _print_status(state: Status, holders: Sequence[Holder], living: Sequence[Hol
         tell("no shard is running: start one with `shardclock up`")
 
 
-def _print_workers(state: Status, workers: Sequence[Holder], living: Sequence[Holder]) -> None:
+def _print_workers(state: Status, workers: Sequence[Holder], living: Sequence[Holder], *, is_served: bool) -> None:
     """Show who calls targets, if anybody does or should."""
     if not workers and not state.deliveries and not state.dead_letters:
         return
@@ -173,12 +175,14 @@ def _print_workers(state: Status, workers: Sequence[Holder], living: Sequence[Ho
     print_table("", columns, [_keeper_row(worker) for worker in workers])
     if state.deliveries and not serving:
         tell(
-            "no worker is running: `shardclock up` starts some, with `--app` if handlers are wanted;"
-            " just after its start this takes a few seconds"
+            "no worker is running yet: the running cluster starts one within seconds for an endpoint, and for handlers"
+            " if it was started with `--app`"
+            if is_served
+            else "no worker is running: start a cluster with `shardclock up`, with `--app` if handlers are wanted"
         )
 
 
-def _print_engines(measured: ProcessMeasures, engines: Sequence[Holder]) -> None:
+def _print_engines(measured: ProcessMeasures, engines: Sequence[Holder], *, is_served: bool) -> None:
     """Show who drives instances of processes, if anybody does or should, and what waits for it."""
     if not engines and not measured.engines_wanted:
         return
@@ -193,7 +197,8 @@ def _print_engines(measured: ProcessMeasures, engines: Sequence[Holder]) -> None
     # An engine holds nothing from one turn to the next.
     print_table("", columns, [(*row[:-2], row[-1]) for row in map(_keeper_row, engines)])
     if measured.engines_wanted and not measured.engines_alive:
-        tell("no engine is running, so instances stand still: start one with `shardclock up`")
+        way_out = "the running cluster starts one within seconds" if is_served else "start one with `shardclock up`"
+        tell(f"no engine is running, so instances stand still: {way_out}")
 
 
 def _counted_up_to(number: int, most: int = COUNTED_MAX) -> str:

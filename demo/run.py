@@ -162,7 +162,8 @@ class _Demo:
 
     async def _watch(self, promised: Promised, *, give_up_at: float, live: bool) -> None:
         seen = self._seen
-        with Live(console=Console(stderr=True), auto_refresh=False, transient=True, screen=False) as view:
+        screen = Console(stderr=True, emoji=False, markup=False)
+        with Live(console=screen, auto_refresh=False, transient=True, screen=False) as view:
             while not seen.has_all(promised) and time.monotonic() < give_up_at:
                 await self._look()
                 self._kill_half_way(promised)

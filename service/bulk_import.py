@@ -1,5 +1,6 @@
 """Scheduling from a file: every line is scheduled, or refused with a reason; no line is lost silently."""
 
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -84,10 +85,15 @@ def _report(part: Part, report: ImportReport, *, keep: bool) -> None:
 
 
 def numbered_lines(file: IO[bytes], *, start: int = 1) -> Iterator[tuple[int, bytes]]:
-    """Read a file's lines with their numbers, from `start`; cut a line that is too long, so that it will be refused."""
+    """Read a file's lines with their numbers, from `start`, without a byte order mark at the beginning.
+
+    A line that is too long is cut, so that it will be refused.
+    """
     number = 0
     while line := file.readline(LINE_BYTES_MAX + 2):
         number += 1
+        if number == 1:
+            line = line.removeprefix(BOM_UTF8)
         while not line.endswith(b"\n") and (rest := file.readline(LINE_BYTES_MAX)):
             line = line[: LINE_BYTES_MAX + 1] + (b"\n" if rest.endswith(b"\n") else b"")
         if number >= start:

@@ -5,6 +5,7 @@ times, with corrections on the first and the last day only (`cron_local`). A zon
 jump (`offsets`); stepping and counting go from span to span. Moments are whole seconds in UTC, as in `offsets`.
 """
 
+import re
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from functools import lru_cache
@@ -24,6 +25,10 @@ from timers.offsets import (
     second_of,
     year_of,
 )
+from timers.refusal import InvalidTimer, shortened
+
+# The spelling of cron files, and of libraries that follow them.
+NAMES_ZONE = re.compile(r"\s*((?:CRON_)?TZ=(\S*))")
 
 # From this year on all zones follow rules, and repeat like the calendar after 400 years, which are 20,871 weeks.
 LAST_LISTED = date(RULES_FROM_YEAR, 1, 1).toordinal() * DAY
@@ -128,6 +133,9 @@ def parse_cron(text: str, zone: ZoneInfo) -> Cron:
 
     errors:  InvalidTimer  not cron; a rule that never matches, such as 30 February, is accepted: `first` returns None
     """
+    if named := NAMES_ZONE.match(text):
+        way_out = f"leave {named[1]} out, and give {shortened(named[2])} as zone"
+        raise InvalidTimer(f"{shortened(text)} names a zone; {way_out}")
     fields = parse_fields(text)
     return Cron(fields.text, zone, fields)
 

@@ -44,7 +44,7 @@ from shardclock.outcome import COMPLETED, Completed, Discarded, Failed, Outcome,
 from shardclock.policy import Policy
 from shardclock.raised import BpmnError, Discard, Partly, RetryIn
 from shardclock.refusal import InvalidHandler
-from shardclock.run import Cancelled, Run
+from shardclock.run import Run, RunCanceled
 from shardclock.timer import Timer
 
 if TYPE_CHECKING:
@@ -60,7 +60,6 @@ __all__ = [
     "BpmnError",
     "CallOutcome",
     "Canceled",
-    "Cancelled",
     "Completed",
     "Discard",
     "Discarded",
@@ -76,6 +75,7 @@ __all__ = [
     "RetryIn",
     "RetryLater",
     "Run",
+    "RunCanceled",
     "RunOrder",
     "Seen",
     "Timer",

@@ -19,7 +19,7 @@ from shardclock.outcome import Completed, Discarded, Failed, Outcome, RetryLater
 from shardclock.payload import DECODER
 from shardclock.reason import misfit, one_line, reason_of
 from shardclock.result import completed
-from shardclock.run import Cancelled, Run, Told
+from shardclock.run import Run, RunCanceled, Told
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class JobCall:
         return Seen(told.progress, told.message, told.said, told.lines.count, told.lines.text)
 
     def cancel(self) -> None:
-        """Tell the function to end: an async one is cancelled, a plain one may look at `run.cancelled`."""
+        """Tell the function to end: an async one is cancelled, a plain one may look at `run.canceled`."""
         with self._lock:
             self._told.is_to_end.set()
             if self._task is not None and self._loop is not None and not self._loop.is_closed():
@@ -114,7 +114,7 @@ class JobCall:
         with self._lock:
             self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
             if self._told.is_to_end.is_set():
-                raise Cancelled
+                raise RunCanceled
         try:
             return await self._job.function(run)
         finally:
@@ -125,5 +125,5 @@ class JobCall:
         if not self._told.is_to_end.is_set():
             judged: Outcome = outcome_of(error)
             return judged
-        said = "" if isinstance(error, Cancelled | asyncio.CancelledError) else f": {reason_of(error)}"
+        said = "" if isinstance(error, RunCanceled | asyncio.CancelledError) else f": {reason_of(error)}"
         return Canceled(one_line(f"it ended when it was told to{said}"))

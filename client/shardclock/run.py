@@ -20,7 +20,7 @@ else:
     ConfigT_co = TypeVar("ConfigT_co", covariant=True)
 
 
-class Cancelled(BaseException):
+class RunCanceled(BaseException):
     """Tell a run that it is to end: somebody cancelled it, or it took too long.
 
     It is no `Exception`, as `asyncio.CancelledError` is none: who catches what work raises lets it pass.
@@ -54,23 +54,23 @@ class Run(Generic[ConfigT_co]):
     told: Told = field(repr=False, default_factory=Told)
 
     @property
-    def cancelled(self) -> bool:
+    def canceled(self) -> bool:
         """Say whether the run is to end: a plain function that looks at this ends in time."""
         return self.told.is_to_end.is_set()
 
     def progress(self, fraction: object, message: object = None) -> None:
         """Tell how much is done, from 0 to 1, and what is being done.
 
-        errors:  Cancelled   the run is to end: let it pass
-                 ValueError  the fraction is no number from 0 to 1
+        errors:  RunCanceled  the run is to end: let it pass
+                 ValueError   the fraction is no number from 0 to 1
         """
         if isinstance(fraction, bool) or not isinstance(fraction, int | float) or not 0 <= fraction <= 1:
             raise ValueError(f"progress {shown(fraction)} is refused: it must be a number from 0 to 1")
         told = self.told
         told.progress, told.message = float(fraction), None if message is None else one_line(str(message))
         told.said += 1
-        if self.cancelled:
-            raise Cancelled("the run is to end")
+        if self.canceled:
+            raise RunCanceled("the run is to end")
 
     def log(self, line: object) -> None:
         """Keep a line for `shardclock jobs logs`; what is printed is kept, too."""

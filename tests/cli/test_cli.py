@@ -95,6 +95,8 @@ def test_sets_the_ramp_and_shows_it(shell: Shell) -> None:
     assert shell("ramp", "0", "--json").json == {"before": None, "ramp_per_s": 0}
     assert shell("ramp", "--json").json["ramp_per_s"] == 0
     assert "held back" in shell("ramp").out
+    assert shell("ramp", "default", "--json").json == {"before": 0, "ramp_per_s": at_first["ramp_per_s"]}
+    shell("ramp", "0")
     assert shell("ramp", "2147483647").out.split()[2:] == ["0:", "held", "back", "2,147,483,647", "a", "second"]
 
 

@@ -272,7 +272,7 @@ def test_previews_on_the_clock_that_the_rule_names(alone: Shell) -> None:
     [
         (["0 0 30 2 *"], ["'0 0 30 2 *'", "never occurs"]),
         (["R/PT1H/2020-01-01T00:00:00Z"], ["never occurs"]),
-        (["PT1H"], ["'PT1H'", "not an ISO 8601 repeat"]),
+        (["R/1H"], ["'R/1H'", "not an ISO 8601 duration"]),
         (["0 8 * * *", "--zone", "Mars/Olympus"], ["'Mars/Olympus'", "IANA"]),
         (["0 8 * * *", "--from", "2026-06-03T08:00"], ["--from", "no offset"]),
         (["0 8 * * *", "-n", "0"], ["0"]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cli.lengths import read_length
+from cli.options import repeat_of
 from timers.refusal import InvalidTimer
 
 
@@ -48,6 +49,38 @@ def test_a_capital_m_is_refused_for_it_may_mean_two_things(text: str) -> None:
 def test_what_is_no_length_is_refused_by_the_option_s_name(text: str) -> None:
     with pytest.raises(InvalidTimer, match=r"--in '.*' is not a length of time .*such as 15m, 2h30m, 90s or 3d.*PT15M"):
         read_length("--in", text)
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("1h", "R/PT1H"),
+        ("90s", "R/PT1M30S"),
+        ("1d", "R/P1D"),
+        ("PT1H", "R/PT1H"),
+        ("p1d", "R/P1D"),
+        ("0 8 * * *", None),
+        ("R5/PT1H", None),
+        ("@daily", None),
+        ("8 * * *", None),
+    ],
+)
+def test_a_rule_may_be_a_length(text: str, rule: str | None) -> None:
+    assert repeat_of("--every", text) == (rule or text)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("0s", "is zero; give a length of time longer"),
+        ("P0D", "is zero"),
+        ("1M", "may mean minutes or months"),
+        ("P1X", "is not a length of time"),
+    ],
+)
+def test_a_rule_that_is_a_bad_length_is_refused_as_it_was_given(text: str, why: str) -> None:
+    with pytest.raises(InvalidTimer, match=f"--every '{text}' {why}"):
+        repeat_of("--every", text)
 
 
 def test_a_length_is_shown_with_its_sign() -> None:

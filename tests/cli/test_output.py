@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+from codecs import BOM_UTF8
+from pathlib import Path
 from unittest import mock
 
 import pytest
@@ -15,6 +17,11 @@ from tests.support.cli_asserts import DONE, DOWN
 from tests.support.program import Shell
 
 LONG = "x" * 180
+
+
+class _Screen(io.StringIO):
+    def isatty(self) -> bool:
+        return True
 
 
 def test_a_table_in_a_file_has_a_line_for_each_row_however_wide(shell: Shell) -> None:
@@ -30,6 +37,56 @@ def test_a_table_in_a_file_has_a_line_for_each_row_however_wide(shell: Shell) ->
     assert len({line.index(LONG) for line in lines[1:]}) == 1, "columns stay in line"
 
 
+@pytest.mark.parametrize("variable", ["FORCE_COLOR", "TTY_COMPATIBLE", "CLICOLOR_FORCE"])
+def test_a_table_in_a_pipe_is_whole_whatever_is_asked_of_colours(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    shell("schedule", "--in", "1h", "--name", LONG)
+    monkeypatch.setenv(variable, "1")
+
+    (_, row) = shell("list", COLUMNS="40").out.splitlines()
+
+    assert row.split()[-1] == LONG
+
+
+@pytest.mark.parametrize(
+    "name", ["deploy:fire:now", "[bold]x[/bold]", "[link=http://127.0.0.1/]x[/link]", ":email:[/]"]
+)
+def test_a_name_is_printed_as_it_was_given(shell: Shell, name: str) -> None:
+    shell("schedule", "--in", "1h", "--name", name)
+
+    assert name in shell("explain", "--name", name).out
+    assert name in shell("list").out
+    assert name in shell("cancel", "--name", f"{name}?").err
+    assert name in shell("schedule", "--in", "1h", "--target", f"webhook:{name}").err
+    assert name in shell("schedule", "--in", name).err
+
+
+def test_control_characters_of_a_reason_neither_break_a_row_nor_reach_the_terminal(shell: Shell) -> None:
+    text = "\x1b[2J\x9b1A\a\rup\nnext"
+
+    assert output.printable(text) == "\\x1b[2J\\x9b1A\\x07\\rup\nnext"
+    assert output.printable(text, kept="") == "\\x1b[2J\\x9b1A\\x07\\rup\\nnext"
+    output.print_table("", ["reason"], [(text,)])
+    assert shell.capsys.readouterr().out.splitlines() == ["reason", output.printable(text, kept="")]
+
+
+@pytest.mark.parametrize("source", ["file", "stdin"])
+def test_a_byte_order_mark_at_the_beginning_is_skipped(shell: Shell, tmp_path: Path, source: str) -> None:
+    def given(text: str) -> tuple[str, bytes]:
+        content = BOM_UTF8 + text.encode()
+        (tmp_path / "given").write_bytes(content)
+        return (f"@{tmp_path / 'given'}", b"") if source == "file" else ("-", content)
+
+    lines, content = given('{"delay":"PT1H","name":"a"}\r\n{"delay":"PT1H","name":"b"}\r\n')
+    assert shell("schedule", "--file", lines.removeprefix("@"), stdin=content).code == DONE
+    payload, content = given('{"order":1}\r\n')
+    assert shell("schedule", "--in", "1h", "--payload", payload, "--name", "c", stdin=content).code == DONE
+    jobs, content = given('{"name":"nightly","every":"PT1H","target":"log"}')
+    assert "is not JSON" not in shell("jobs", "apply", jobs.removeprefix("@"), "--dry-run", stdin=content).err
+    assert '{"order": 1}' in shell("show", "--name", "c").out
+
+
 def test_a_field_is_shown_whole_in_a_file(shell: Shell) -> None:
     shell("schedule", "--in", "1h", "--name", "n", "--payload", f'"{"y" * 5_000}"')
 
@@ -37,9 +94,9 @@ def test_a_field_is_shown_whole_in_a_file(shell: Shell) -> None:
 
 
 def test_a_table_on_a_terminal_fits_its_width() -> None:
-    screen = io.StringIO()
+    screen = _Screen()
 
-    with mock.patch.object(output, "out", Console(file=screen, force_terminal=True, width=60)):
+    with mock.patch.object(output, "out", Console(file=screen, width=60)):
         output.print_table("", ["name", "value"], [("n", LONG)])
 
     shown = Text.from_ansi(screen.getvalue()).plain

@@ -28,6 +28,12 @@ def shown(shell: Shell, *which: object) -> dict[str, Any]:
     return timer
 
 
+def test_a_zone_inside_a_cron_rule_points_to_the_option(shell: Shell) -> None:
+    refused = shell("schedule", "--cron", "CRON_TZ=Asia/Tokyo 0 8 * * *")
+
+    assert_refused(refused, "leave CRON_TZ=Asia/Tokyo out, and give 'Asia/Tokyo' as --zone")
+
+
 def test_schedules_after_a_delay(shell: Shell) -> None:
     done = shell(
         "schedule", "--in", "PT15M", "--name", "invoice", "--tenant", "acme", "--payload", '{"a": 1}', "--json"
@@ -129,7 +135,7 @@ def test_takes_a_past_due_date(shell: Shell) -> None:
         (["--in", "P10000Y"], ["'P10000Y'", "to 10,000 years"]),
         (["--every", "R-2/PT1S"], ["--every 'R-2/PT1S'", "-2", "R0 to R"]),
         (["--every", "R/PT0S"], ["'R/PT0S'", "period of zero"]),
-        (["--every", "PT1H"], ["'PT1H'", "not an ISO 8601 repeat", "R/PT1H"]),
+        (["--every", "R/1H"], ["'1H'", "not an ISO 8601 duration", "PT15M"]),
         (["--every", "R2/PT1H/2001-01-01T00:00:00Z"], ["never occurs"]),
         (["--cron", "0 0 30 2 *"], ["--cron '0 0 30 2 *'", "never occurs"]),
         (["--every", "0 0 30 2 *"], ["--every '0 0 30 2 *'", "never occurs"]),

@@ -10,6 +10,7 @@ import pytest
 from tests.support import ROOT
 from tests.support.cli_asserts import DONE, end_all
 from tests.support.consumers import append
+from tests.support.deliveries import add_deliveries
 from tests.support.factories import add_holder, add_timers, query
 from tests.support.program import Shell
 
@@ -181,6 +182,19 @@ def test_status_without_a_shard_says_how_to_start_one(shell: Shell) -> None:
     assert "shardclock up" in done.err
 
 
+def test_status_beside_a_running_cluster_does_not_ask_for_another_one(shell: Shell) -> None:
+    shell("deploy", ROOT / "examples" / "order.bpmn")
+    shell("processes", "start", "order")
+    asyncio.run(add_holder(shell.dsn, 0xAB))
+    asyncio.run(add_deliveries(shell.dsn, 1))
+
+    said = shell("status").err
+
+    assert "the running cluster starts one within seconds for an endpoint" in said
+    assert "no engine is running, so instances stand still: the running cluster starts one within seconds" in said
+    assert "shardclock up" not in said
+
+
 def test_status_says_that_no_engine_is_there_and_what_waits_for_one(shell: Shell) -> None:
     assert "engine" not in shell("status").out, "nobody has deployed a process"
     shell("deploy", ROOT / "examples" / "order.bpmn")
@@ -194,7 +208,7 @@ def test_status_says_that_no_engine_is_there_and_what_waits_for_one(shell: Shell
 
     assert "0 of 2 wanted" in dead.out
     assert "2, the oldest for" in dead.out
-    assert "no engine is running, so instances stand still" in dead.err
+    assert "no engine is running, so instances stand still: start one with `shardclock up`" in dead.err
     assert (state["engines_wanted"], state["engines_alive"], state["signals_waiting"]) == (2, 0, 2)
     assert "1 of 2 wanted" in alive.out
     assert "no engine is running" not in alive.err

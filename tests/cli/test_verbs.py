@@ -257,7 +257,7 @@ def test_moves_a_timer_to_another_rule_that_keeps_what_is_not_said(
         (["--shift", "-"], ["--shift '-'"]),
         (["--shift", "P9000Y"], ["9000Y", "years 1 to 9999"]),
         (["--shift", "-P9000Y"], ["9000Y", "years 1 to 9999"]),
-        (["--every", "PT1H"], ["--every 'PT1H'", "not an ISO 8601 repeat"]),
+        (["--every", "R/1H"], ["--every 'R/1H'", "not an ISO 8601 duration"]),
         (["--every", "R/PT1H/2001-01-01T00:00:00Z"], ["--every 'R/PT1H/2001", "never occurs"]),
         (["--cron", "0 0 30 2 *"], ["--cron '0 0 30 2 *'", "never occurs"]),
         (["--cron", "@daily", "--zone", "Mars/Olympus"], ["--zone 'Mars/Olympus'", "IANA"]),

@@ -17,7 +17,6 @@ from pydantic import BaseModel
 
 from shardclock import (
     Canceled,
-    Cancelled,
     Completed,
     Discard,
     Discarded,
@@ -28,6 +27,7 @@ from shardclock import (
     RetryIn,
     RetryLater,
     Run,
+    RunCanceled,
     RunOrder,
 )
 from shardclock.captured import LINE_CHARS_MAX, LINES_MAX, LOG_CHARS_MAX, Lines, captured
@@ -101,7 +101,7 @@ def test_a_function_may_say_what_becomes_of_its_start(declare_job: Declare, erro
     assert call_of(declare_job(plain)).run() == outcome
 
 
-@pytest.mark.parametrize("error", [ValueError("no"), SystemExit(3), KeyboardInterrupt(), Unpicklable(), Cancelled()])
+@pytest.mark.parametrize("error", [ValueError("no"), SystemExit(3), KeyboardInterrupt(), Unpicklable(), RunCanceled()])
 def test_whatever_a_function_raises_is_its_run_s_failure(declare_job: Declare, error: BaseException) -> None:
     def plain(run: Run) -> None:
         raise error
@@ -195,7 +195,7 @@ def test_a_plain_run_ends_at_its_next_progress_and_may_look_by_itself(declare_jo
             raise AssertionError from error
 
     def looks(run: Run) -> str:
-        return "looked" if run.cancelled else "did not look"
+        return "looked" if run.canceled else "did not look"
 
     call = call_of(declare_job(tells))
     thread, ended = in_a_thread(call)

@@ -7,7 +7,7 @@ import asyncio
 from tests.support.factories import query, value
 from tests.support.program import Done, Shell
 
-DONE, NOT_DONE, BAD_INPUT, NOT_THERE, WRONG_SCHEMA = range(5)
+DONE, NOT_DONE, BAD_INPUT, NOT_THERE, WRONG_SCHEMA, ANSWER_LOST = range(6)
 BIG = 9_223_372_036_854_775_807
 SECRET = "hunter2"
 DOWN = f"postgresql://user:{SECRET}@127.0.0.1:1/shardclock"

@@ -187,6 +187,8 @@ def test_anything_else_is_taken_for_cron(text: str) -> None:
         ("* * * * *\x00", "holds a character that cron has no use for"),
         ("* * *\n* * *", "holds a character that cron has no use for"),
         ("* * * * *\x1c*", "holds a character that cron has no use for"),
+        ("CRON_TZ=Asia/Tokyo 0 8 * * *", "names a zone; leave CRON_TZ=Asia/Tokyo out, and give 'Asia/Tokyo' as zone"),
+        ("TZ=UTC 0 0 8 * * *", "names a zone; leave TZ=UTC out, and give 'UTC' as zone"),
         ("\ud800", "holds a character that cron has no use for"),
         ("* * * * * " + "1," * 95 + "1", "is longer than 200 characters"),
     ],

@@ -108,7 +108,7 @@ class Resolved(Answer):
     more: bool
 
 
-class Canceled(Answer):
+class CanceledInstances(Answer):
     """Hold which instances are told to end, or would be; `more`: others are left."""
 
     instance_keys: tuple[int, ...]

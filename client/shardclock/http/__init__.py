@@ -68,7 +68,7 @@ from shardclock.api.errors import (
 )
 from shardclock.api.fields import Destination, New, NewLine, Put
 from shardclock.api.processes import (
-    Canceled,
+    CanceledInstances,
     Deployed,
     Incident,
     InstanceState,
@@ -102,7 +102,7 @@ __all__ = [
     "Broken",
     "Bulk",
     "BulkChanged",
-    "Canceled",
+    "CanceledInstances",
     "Changed",
     "Chosen",
     "Client",

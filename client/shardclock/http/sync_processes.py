@@ -8,7 +8,7 @@ import httpx2
 
 from shardclock.api.fields import Length
 from shardclock.api.processes import (
-    Canceled,
+    CanceledInstances,
     Deleted,
     Deployed,
     Deployment,
@@ -179,14 +179,14 @@ class Processes:
         limit: int | None = None,
         dry_run: bool = False,
         idempotency_key: str | None = None,
-    ) -> Canceled:
+    ) -> CanceledInstances:
         """Cancel the instances of a business key that have not ended, at most 1,000 with one call, the newest first.
 
         shape:   none is no error: the answer says so
         """
         fields = {"business_key": business_key, "process_id": process_id, "limit": limit}
         asked = ask.once("POST", f"{INSTANCES}/cancel", fields, idempotency_key)
-        return self._sender.ask(Canceled, asked.asking(dry_run=True) if dry_run else asked)
+        return self._sender.ask(CanceledInstances, asked.asking(dry_run=True) if dry_run else asked)
 
     def set_variables(
         self, instance_key: int, variables: Mapping[str, Any], *, token: int = 1, idempotency_key: str | None = None

@@ -1,0 +1,81 @@
+"""Prove that a command whose answer can't be written says so, and never that it was not done."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import replace
+
+import pytest
+
+from tests.support.cli_asserts import ANSWER_LOST, BAD_INPUT, DONE, DOWN, count
+from tests.support.factories import BOUND_S
+from tests.support.program import PROGRAM, Shell
+
+SCHEDULE = ["schedule", "--in", "9h"]
+LOST = "the command has run, and its answer is lost: look before you repeat it"
+
+
+def _run(shell: Shell, words: list[str], redirection: str) -> tuple[int, str]:
+    """Run a command behind a redirection of bash; return its exit code, and what it wrote to stderr."""
+    done = subprocess.run(
+        ["bash", "-c", f'"$@" {redirection}', "bash", *PROGRAM, *words],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"SHARDCLOCK_DSN": shell.dsn},
+        timeout=2 * BOUND_S,
+        check=False,
+    )
+    return done.returncode, done.stderr.decode()
+
+
+@pytest.mark.parametrize(
+    ("redirection", "why"),
+    [("> /dev/full", "No space left on device"), (">&-", "it is closed"), ("<&- >&-", "it is closed")],
+)
+@pytest.mark.parametrize("form", [[], ["--json"]], ids=["table", "json"])
+def test_a_timer_whose_answer_can_t_be_written_is_scheduled_and_one_sentence_says_so(
+    shell: Shell, form: list[str], redirection: str, why: str
+) -> None:
+    ended = _run(shell, [*SCHEDULE, *form], redirection)
+
+    assert ended == (ANSWER_LOST, f"shardclock: standard output can't be written: {why}; {LOST}\n")
+    assert count(shell) == 1
+
+
+@pytest.mark.parametrize(
+    "words", [["list"], ["status", "--json"], ["preview", "0 8 * * *"], ["migrate", "--sql"], ["--version"], ["--help"]]
+)
+def test_each_kind_of_answer_has_the_exit_code(shell: Shell, words: list[str]) -> None:
+    code, said = _run(shell, words, "> /dev/full")
+
+    assert code == ANSWER_LOST
+    assert said.endswith(f"{LOST}\n")
+    assert "Traceback" not in said
+
+
+def test_a_reader_that_has_ended_gets_the_exit_code_without_a_sentence(shell: Shell) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [*PROGRAM, *SCHEDULE],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"SHARDCLOCK_DSN": shell.dsn},
+        timeout=2 * BOUND_S,
+        check=False,
+    )
+    os.close(writer)
+
+    assert (done.returncode, done.stderr) == (ANSWER_LOST, b"")
+    assert count(shell) == 1
+
+
+@pytest.mark.parametrize("redirection", ["2>&-", "2> /dev/full"])
+def test_a_refusal_that_can_t_be_written_keeps_its_exit_code(shell: Shell, redirection: str) -> None:
+    assert _run(replace(shell, dsn=DOWN), ["schedule", "--in", "nine"], redirection) == (BAD_INPUT, "")
+
+
+def test_a_command_without_standard_error_does_its_work(shell: Shell) -> None:
+    assert _run(shell, SCHEDULE, "2>&-") == (DONE, "")
+    assert count(shell) == 1
