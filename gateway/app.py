@@ -20,6 +20,7 @@ from gateway.limits.work_thread import WorkThread
 from gateway.reference import page
 from gateway.reference.openapi import openapi_of
 from gateway.requests.callers import Anyone, KeyHolders
+from gateway.requests.headers import HeadAsGet, HeededOnce
 from gateway.requests.paths import KeptSlashes
 from gateway.requests.queries import known_query
 from gateway.requests.recording import Recorded
@@ -103,10 +104,14 @@ def make_app(settings: GatewaySettings, dsn: Dsn | str, *, needs_keys: bool) -> 
     )
     app.add_middleware(Deferring, errors=HANDLERS)  # within those that see each answer
     app.add_middleware(Recorded)
-    app.add_middleware(Counted, stats=stats)  # within the next, which makes the scope that is routed
+    app.add_middleware(HeededOnce)
+    app.add_middleware(Counted, stats=stats)  # within the next two, which make the scope that is routed
     app.add_middleware(KeptSlashes)
+    app.add_middleware(HeadAsGet)
     app.state.stats = stats
     app.router.routes.extend(_routes())
+    routers = (app, *ROUTERS, timers.router)  # those that are included are hidden behind one route each
+    app.state.routes = [route for router in routers for route in router.routes if isinstance(route, Route)]
     # Made when it is first asked for, which a start need not wait for; to replace the method is FastAPI's own way.
     described = partial(openapi_of, app, [*ROUTERS, timers.router], OF_PROCESSES, {TIMERS: {"post": CREATE}})
     app.openapi = cache(described)  # type: ignore[method-assign]

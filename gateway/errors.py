@@ -1,6 +1,6 @@
 """By which problem each error is answered."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -9,8 +9,10 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route
 
 from gateway.fields import sentence_of
+from gateway.requests.headers import is_head
 from gateway.requests.problems import BROKEN, CONFLICT, NOT_FOUND, REFUSED, TOO_LATE, WRONG_METHOD, Problem, unavailable
 from service.deliveries import DeliveryConflict
 from service.endpoints import EndpointConflict, UnknownEndpoint
@@ -59,9 +61,19 @@ async def _unavailable(_: Request, error: StoreUnavailable) -> Response:
 async def _no_route(request: Request, error: HTTPException) -> Response:
     path = request.scope["raw_path"].decode("ascii", "replace")[:PATH_SHOWN]
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        sentence = f"{request.method} is not for {path}; /openapi.json has what is"
-        return Problem(WRONG_METHOD, sentence, headers=error.headers).answer()
+        method = "HEAD" if is_head(request.scope) else request.method
+        allowed = ", ".join(_methods_of(request))
+        sentence = f"{method} is not for {path}, which takes {allowed}; /openapi.json has what each does"
+        return Problem(WRONG_METHOD, sentence, headers={"Allow": allowed}).answer()
     return Problem(NOT_FOUND, f"there is nothing at {path}; /openapi.json has what there is").answer()
+
+
+def _methods_of(request: Request) -> list[str]:
+    """List the methods of a path: each of its routes has one of them."""
+    routes: Sequence[Route] = request.app.state.routes
+    path = request.scope["path"]
+    methods = {method for route in routes if route.path_regex.match(path) for method in route.methods or ()}
+    return sorted(methods | ({"HEAD"} if "GET" in methods else set()))
 
 
 async def _refused_by_postgres(request: Request, error: StatementRefused) -> Response:

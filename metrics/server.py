@@ -91,6 +91,9 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._answer(HTTPStatus.NOT_FOUND, TEXT, b"/metrics, /healthz and /readyz are here\n")
 
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
         """Log nothing: a scrape every few seconds is no news."""
 
@@ -103,4 +106,5 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", content_type)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body)
+        if self.command != "HEAD":
+            self.wfile.write(body)

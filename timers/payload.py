@@ -8,6 +8,7 @@ from itertools import accumulate
 from typing import NoReturn
 
 from timers.refusal import InvalidTimer, shortened
+from timers.texts import HALF_PAIR, NOT_UTF8, NUL
 
 PAYLOAD_BYTES_MAX = 65_536
 DEPTH_MAX = 100
@@ -52,7 +53,7 @@ def compact_payload(value: object) -> str:
     if _is_too_deep(text):
         raise InvalidTimer(f"{shortened(text)} {TOO_DEEP}")
     if has_nul(text):
-        raise InvalidTimer(f"{shortened(text)} holds a NUL character, which Postgres can't store; leave it out")
+        raise InvalidTimer(f"{shortened(text)} {NUL}")
     return text
 
 
@@ -87,14 +88,14 @@ def _decoded(text: str | bytes, bytes_max: int) -> str:
     try:
         return text.decode()
     except UnicodeDecodeError:
-        raise InvalidTimer(f"{shortened(text)} is not valid UTF-8; encode the text as UTF-8") from None
+        raise InvalidTimer(f"{shortened(text)} {NOT_UTF8}") from None
 
 
 def _utf8_bytes(text: str) -> int:
     try:
         return len(text.encode())
     except UnicodeEncodeError:
-        raise InvalidTimer(f"{shortened(text)} holds half of a surrogate pair; write both halves or none") from None
+        raise InvalidTimer(f"{shortened(text)} {HALF_PAIR}") from None
 
 
 def _written(value: object) -> str:

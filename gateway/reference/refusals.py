@@ -28,11 +28,11 @@ from gateway.requests.problems import (
     Kind,
 )
 
-ALWAYS = {BROKEN, TRY_AGAIN}
+ALWAYS = {BROKEN, TRY_AGAIN, UNREADABLE}
 WITHOUT_POSTGRES = "healthz"
 # A tenant that a key does not know is not found, and what can't be a tenant, or a query, is refused.
 WITH_KEY = {NO_KEY, NOT_ALLOWED, NOT_FOUND, REFUSED}
-WITH_BODY = {UNREADABLE, TOO_SLOW, TOO_LARGE, WRONG_MEDIA_TYPE}
+WITH_BODY = {TOO_SLOW, TOO_LARGE, WRONG_MEDIA_TYPE}
 BY_PARAMETER: Mapping[str, Collection[Kind]] = {
     HEADER: {IN_FLIGHT, OTHER_REQUEST},
     "If-Match": {STALE},

@@ -5,7 +5,8 @@ problems     what is answered when something is not done
 bodies       read a body, bounded
 asked        what several routes are asked alike
 paths        keys and names in paths
-queries      what is not known in a query is refused
+queries      a query has known parameters, each once
+headers      each header that is heeded is given once; HEAD is answered as GET
 idempotency  a request that is sent again does nothing twice
 recording    what operators do is recorded in the audit
 wait         for how long a caller wants to wait

@@ -1,17 +1,21 @@
 """Read the body of a request: JSON in UTF-8, bounded in bytes and in time."""
 
 import asyncio
+from codecs import BOM_UTF8
 
 from starlette.requests import ClientDisconnect, Request
 
+from gateway.requests.headers import header_of
 from gateway.requests.problems import REFUSED, TOO_LARGE, TOO_SLOW, UNREADABLE, WRONG_MEDIA_TYPE, Problem
 from timers.model import LINE_BYTES_MAX
 from timers.payload import read_json
 from timers.refusal import InvalidTimer, shortened
+from timers.texts import faults_of
 
 JSON = "application/json"
 TIMER = '{"delay":"PT15M"}'
 NDJSON = "application/x-ndjson"
+IDENTITY = "identity"
 
 
 async def read_object(
@@ -20,7 +24,7 @@ async def read_object(
     """Read one JSON object of at most 131,072 bytes, as strictly as a line of a file is read.
 
     shape:   `such_as` is an example for who sends something else
-    errors:  Problem  another media type, too large, too slow, or not a JSON object
+    errors:  Problem  another media type, too large, too slow, not a JSON object, or with a text that can't be stored
     """
     body = await read_body(request, JSON, bytes_max=LINE_BYTES_MAX, within_s=within_s)
     if not body and may_be_empty:
@@ -32,6 +36,8 @@ async def read_object(
     if not isinstance(found, dict):
         way_out = f"send one such as {such_as}" if such_as else "send one, of names and values"
         raise Problem(REFUSED, f"the body {shortened(body.decode(errors='replace'))} is not a JSON object; {way_out}")
+    if b"\\u" in body and (fault := next(faults_of(found, ""), None)) is not None:
+        raise Problem(REFUSED, fault)
     return found
 
 
@@ -43,10 +49,16 @@ def size_of_body(request: Request, *, bytes_max: int) -> int:
 async def read_body(request: Request, media_type: str, *, bytes_max: int, within_s: float) -> bytes:
     """Read a body whole; a client that sends no `Content-Type` is taken at its word, and one without a body, too.
 
-    errors:  Problem  another media type, longer than `bytes_max`, or not there `within_s`
+    A byte order mark at its beginning is left out, as RFC 8259 8.1 has it: some editors write one.
+
+    errors:  Problem  another media type or coding, longer than `bytes_max`, or not there `within_s`
     """
     headers = request.headers
-    given = headers.get("content-type", media_type).partition(";")[0].strip().lower()
+    coding = (header_of(headers, "Content-Encoding") or IDENTITY).strip().lower()
+    if coding != IDENTITY:
+        sentence = f"Content-Encoding {shortened(coding)[1:-1]} is not read here; send the body as it is"
+        raise Problem(WRONG_MEDIA_TYPE, sentence, headers={"Accept-Encoding": IDENTITY})
+    given = (header_of(headers, "Content-Type") or media_type).partition(";")[0].strip().lower()
     is_empty = headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers
     if given != media_type and not is_empty:
         raise Problem(WRONG_MEDIA_TYPE, f"Content-Type {shortened(given)} is not read here; send {media_type}")
@@ -64,4 +76,4 @@ async def read_body(request: Request, media_type: str, *, bytes_max: int, within
         raise Problem(TOO_SLOW, f"the body did not arrive within {within_s:g} s; send it again") from None
     except ClientDisconnect:
         raise Problem(UNREADABLE, "the body ended too early; send it again") from None
-    return bytes(body)
+    return bytes(body).removeprefix(BOM_UTF8)

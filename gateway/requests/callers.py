@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 
+from gateway.requests.headers import header_of
 from gateway.requests.problems import NO_KEY, NOT_ALLOWED, NOT_FOUND, REFUSED, Problem
 from service.keys import SCOPES, UnknownKey, allows, authenticate
 from sql.keys.keys import ApiKey
@@ -76,9 +77,10 @@ class Anyone:
 
     async def caller_of(self, headers: Headers) -> Caller:
         """Return the tenant of the header, or the default one."""
-        for header, place in (("Host", f"//{headers.get('host', '')}"), ("Origin", headers.get("origin"))):
+        host, origin = header_of(headers, "Host"), header_of(headers, "Origin")
+        for header, place in (("Host", f"//{host or ''}"), ("Origin", origin)):
             if place is not None and not is_loopback(_host_of(place)):
-                refused = f"{header} {shortened(headers.get(header))}"
+                refused = f"{header} {shortened(header_of(headers, header))}"
                 raise Problem(NOT_ALLOWED, f"{refused} is not this machine, and without API keys only that is served")
         return Caller(_tenant_named(headers) or DEFAULT_TENANT, SCOPES, is_operator=True)
 
@@ -92,7 +94,7 @@ class KeyHolders:
 
     async def caller_of(self, headers: Headers) -> Caller:
         """Return the tenant of the key; a key of an operator acts for the tenant that the request names."""
-        scheme, _, text = headers.get("authorization", "").partition(" ")
+        scheme, _, text = (header_of(headers, "Authorization") or "").partition(" ")
         if scheme.lower() != BEARER or not text:
             raise _unauthorized("each request needs an API key: send it as Authorization: Bearer sck_…")
         key = await self._look_up(text.strip())
@@ -136,7 +138,7 @@ def _host_of(place: str) -> str:
 
 
 def _tenant_named(headers: Headers) -> str | None:
-    name = headers.get(TENANT_HEADER)
+    name = header_of(headers, TENANT_HEADER)
     if name is not None and not (1 <= len(name) <= NAME_CHARS_MAX and name.isprintable()):
         raise Problem(REFUSED, f"{TENANT_HEADER} {shortened(name)} is refused: it must be {NAME_RULE}")
     return name

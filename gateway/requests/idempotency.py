@@ -16,6 +16,7 @@ from starlette.responses import JSONResponse, Response
 
 from gateway.requests.bodies import JSON
 from gateway.requests.callers import Caller
+from gateway.requests.headers import header_of
 from gateway.requests.problems import IN_FLIGHT, OTHER_REQUEST, REFUSED, Problem
 from sql.requests.requests import (
     IdempotentRequest,
@@ -47,7 +48,7 @@ def request_of(
 
     errors:  Problem  the key is no text of 1 to 255 characters
     """
-    key = request.headers.get(HEADER)
+    key = header_of(request.headers, HEADER)
     if key is None:
         return None
     if not is_key(key):

@@ -6,9 +6,13 @@ from urllib.parse import unquote
 from fastapi import Path
 from pydantic import AfterValidator
 from starlette.convertors import IntegerConvertor, register_url_convertor
+from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from gateway.requests.problems import REFUSED, Problem
 from timers.model import BIGINT_MAX, NAME_CHARS_MAX
+from timers.refusal import shortened
+from timers.texts import HALF_PAIR, NOT_UTF8, fault_of
 
 # Stands for a slash within a segment while a request is routed: no name has a control character.
 SLASH = "\x1f"
@@ -34,13 +38,28 @@ class KeptSlashes:
         raw: bytes | None = scope.get("raw_path")
         if raw is not None and b"%" in raw:
             segments = raw.partition(b"?")[0].decode("ascii", "replace").split("/")
-            scope = {**scope, "path": "/".join(unquote(it).replace("/", SLASH) for it in segments)}
+            # Bytes that are no UTF-8 stay what they are, until `refuse_unreadable_path` names the parameter.
+            decoded = (unquote(it, errors="surrogateescape") for it in segments)
+            scope = {**scope, "path": "/".join(it.replace("/", SLASH) for it in decoded)}
         await self._app(scope, receive, send)
 
 
 def with_slashes(segment: str) -> str:
     """Write a part of a path as its caller did."""
     return segment.replace(SLASH, "/")
+
+
+def refuse_unreadable_path(request: Request) -> None:
+    """Refuse a part of a path that no name can be.
+
+    errors:  Problem  names the parameter: it is not UTF-8, or has a NUL character
+    """
+    for name, value in request.path_params.items():
+        if isinstance(value, str) and (fault := fault_of(value)) is not None:
+            given: object = with_slashes(value)
+            if fault == HALF_PAIR:
+                given, fault = value.encode(errors="surrogateescape"), NOT_UTF8
+            raise Problem(REFUSED, f"{name} {shortened(given)} {fault}")
 
 
 Key = Annotated[int, Path(ge=1, le=BIGINT_MAX)]

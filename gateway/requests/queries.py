@@ -1,48 +1,83 @@
-"""Refuse a query parameter that a route does not know: whoever sends it relies on it."""
+"""Read a query as its caller wrote it: each parameter is known, is given once, and is a text that can be stored."""
 
-from collections.abc import Collection, Iterator
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, get_origin
+from urllib.parse import unquote_to_bytes
 
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 from starlette.requests import Request
 
+from gateway.requests.paths import refuse_unreadable_path
 from gateway.requests.problems import REFUSED, Problem
 from timers.refusal import shortened
+from timers.texts import NOT_UTF8, fault_of
+
+# An offset of a moment, or a zone such as Etc/GMT+1, whose plus sign a query has made a space.
+LOST_PLUS = re.compile(r"[T ][0-9]{2}(?::?[0-9]{2})?(?::?[0-9]{2}(?:[.,][0-9]+)?)? [0-9]{2}|GMT [0-9]", re.IGNORECASE)
 
 
 async def known_query(request: Request) -> None:
-    """Make sure that a route knows all that its query has.
+    """Make sure that a route can read the parameters of its path, and all that its query has.
 
-    errors:  Problem  names the first that it does not know, and those that it knows
+    errors:  Problem  names the first parameter at fault
     """
+    refuse_unreadable_path(request)
     route = request.scope.get("route")
-    if request.query_params and isinstance(route, APIRoute) and (known := _known_by(route)) is not None:
-        refuse_unknown(request, known)
+    if request.scope["query_string"] and isinstance(route, APIRoute):
+        check_query(request, _known_by(route))
 
 
-def refuse_unknown(request: Request, known: Collection[str]) -> None:
-    """Refuse the query parameters of a request that are not among these.
+def check_query(request: Request, known: Mapping[str, bool]) -> None:
+    """Refuse a query that does not say one thing; `known` says of each parameter whether it may be given again.
 
-    errors:  Problem  names the first of them
+    errors:  Problem  names the first parameter at fault: unknown, given twice, not UTF-8, or with a NUL character
     """
-    for name in request.query_params:
+    seen = set[str]()
+    for pair in filter(None, request.scope["query_string"].split(b"&")):
+        given, _, value = pair.partition(b"=")
+        name = unquote_to_bytes(given.replace(b"+", b" ")).decode(errors="backslashreplace")
         if name not in known:
             takes = f"it takes {', '.join(sorted(known))}" if known else "it takes none"
             raise Problem(REFUSED, f"query parameter {shortened(name)} is not known here: {takes}")
+        if name in seen and not known[name]:
+            raise Problem(REFUSED, f"{name} is given twice; give it once")
+        seen.add(name)
+        _check_value(name, value)
 
 
-def _known_by(route: APIRoute) -> frozenset[str] | None:
-    """List the parameters that a route takes; None if a model of its own refuses others."""
-    fields = dict(_fields_of(route.dependant))
-    if any(isinstance(kind, type) and issubclass(kind, BaseModel) for kind in fields.values()):
-        return None
+def _check_value(name: str, given: bytes) -> None:
+    value = unquote_to_bytes(given.replace(b"+", b" "))
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        raise Problem(REFUSED, f"{name} {shortened(value)} {NOT_UTF8}") from None
+    if fault := fault_of(text):
+        raise Problem(REFUSED, f"{name} {shortened(text)} {fault}")
+    if b"+" in given and LOST_PLUS.search(text):
+        raise Problem(
+            REFUSED, f"{name} {shortened(text)} is refused: a + in a query is a space; write %2B for a plus sign"
+        )
+
+
+def _known_by(route: APIRoute) -> dict[str, bool]:
+    """List the parameters that a route takes, and whether one may be given several times."""
     described = (route.openapi_extra or {}).get("parameters", [])
-    return frozenset([*fields, *(it["name"] for it in described if it["in"] == "query")])
+    return {
+        **{name: get_origin(field.annotation) is list for name, field in _fields_of(route.dependant)},
+        **{it["name"]: False for it in described if it["in"] == "query"},
+    }
 
 
-def _fields_of(dependant: Dependant) -> Iterator[tuple[str, object]]:
+def _fields_of(dependant: Dependant) -> Iterator[tuple[str, FieldInfo]]:
     for field in dependant.query_params:
-        yield field.alias, field.field_info.annotation
+        kind: Any = field.field_info.annotation
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            yield from ((part.alias or name, part) for name, part in kind.model_fields.items())
+        else:
+            yield field.alias, field.field_info
     for another in dependant.dependencies:
         yield from _fields_of(another)

@@ -13,6 +13,7 @@ from gateway.answers.timers import ChangedAnswer, TimerAnswer
 from gateway.gateway import gateway_of
 from gateway.requests.asked import find_own
 from gateway.requests.callers import Caller
+from gateway.requests.headers import header_of
 from gateway.requests.idempotency import once, request_of
 from gateway.requests.problems import STALE, Problem
 from service.single_change import Changed, change_one
@@ -41,7 +42,7 @@ async def change_own(
 ) -> Response:
     """Change a timer of the caller's, once for each idempotency key, and only if it matches `If-Match`."""
     idempotent = request_of(request, caller, body)
-    expected = request.headers.get("if-match")
+    expected = header_of(request.headers, "If-Match")
     due_dates: list[datetime | None] = []  # none if the same request was answered before
 
     async def do(session: Session) -> Response:

@@ -20,7 +20,7 @@ from gateway.requests.bodies import TIMER, read_object
 from gateway.requests.callers import Caller
 from gateway.requests.idempotency import REPLAYED, differs, in_flight, request_of
 from gateway.requests.problems import NAME_TAKEN, REFUSED, Problem
-from gateway.requests.queries import refuse_unknown
+from gateway.requests.queries import check_query
 from gateway.requests.wait import wait_s_of
 from gateway.waits.later import Later
 from gateway.waits.timer_ends import TimerEnds
@@ -54,6 +54,7 @@ async def create_timer(request: Request) -> Response:
     """Schedule a timer, with a key that Postgres draws."""
     gateway = gateway_of(request)
     caller = await caller_of(request)
+    check_query(request, {WAIT["name"]: False})
     caller.require("write")
     await gateway.quotas.take_writes(caller.tenant_id)
     fields = await read_object(request, within_s=gateway.settings.gateway_body_s, such_as=TIMER)
@@ -73,8 +74,6 @@ async def schedule(request: Request, caller: Caller, timer: NewTimer, idempotent
         raise Problem(REFUSED, "If-Match is not heeded here: it goes with PATCH, and with the verbs of a timer")
     if "if-none-match" in request.headers:
         raise Problem(REFUSED, "If-None-Match is not heeded here: POST /v1/timers refuses a name that is taken")
-    if request.query_params:
-        refuse_unknown(request, (WAIT["name"],))
     wait_s = wait_s_of(request.query_params.get("wait"))
     if wait_s is None:
         outcome = await _write(gateway, caller, timer, idempotent)

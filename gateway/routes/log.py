@@ -14,6 +14,7 @@ from gateway.access import Reader
 from gateway.answers.log import LogAnswer, RecordAnswer
 from gateway.gateway import Gateway, Here, gateway_of
 from gateway.requests.callers import Caller
+from gateway.requests.headers import is_head
 from gateway.requests.listing import PIECE_BYTES, listing
 from gateway.requests.problems import Problem
 from gateway.requests.wait import WaitForMore, wait_s_of
@@ -92,11 +93,15 @@ class _Following(StreamingResponse):
         self._place = place
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Take a place, and send what happens.
+        """Take a place, and send what happens; a HEAD is answered at once, and takes none.
 
         errors:  Problem           there is none, here or for the tenant
                  StoreUnavailable  nobody can tell now how many the tenant may have
         """
+        if is_head(scope):
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            await send({"type": "http.response.body", "body": b""})
+            return
         async with self._place:
             await super().__call__(scope, receive, send)
 

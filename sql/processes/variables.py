@@ -6,6 +6,7 @@ from typing import Any
 
 from timers.payload import has_nul
 from timers.refusal import Refusal
+from timers.texts import fault_of, faults_of
 
 
 def write_variables(variables: Mapping[str, Any]) -> str:
@@ -14,10 +15,6 @@ def write_variables(variables: Mapping[str, Any]) -> str:
     errors:  Refusal  a text in them can't be stored
     """
     text = json.dumps(variables, ensure_ascii=False)
-    if has_nul(text):
-        raise Refusal("the variables hold a NUL character, which Postgres can't store; leave it out")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise Refusal("the variables hold half of a surrogate pair; write both halves or none") from None
+    if has_nul(text) or fault_of(text) is not None:
+        raise Refusal(next(faults_of(json.loads(text), "variables")))
     return text

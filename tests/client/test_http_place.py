@@ -78,9 +78,9 @@ def test_a_key_that_can_not_be_sent_is_refused_and_not_shown(key: str) -> None:
     assert KEY not in str(refused.value)
 
 
-@pytest.mark.parametrize("tenant", ["", "a\nb", "東京", " a"])
+@pytest.mark.parametrize("tenant", ["", "a\nb", "\ud800", " a"])
 def test_a_tenant_that_can_not_be_sent_is_refused(tenant: str) -> None:
-    with pytest.raises(ValueError, match=r"^tenant .* is refused: it must be printable text in Latin-1"):
+    with pytest.raises(ValueError, match=r"^tenant .* is refused: it must be printable text"):
         Client(tenant=tenant)
 
 

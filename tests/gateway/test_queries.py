@@ -12,7 +12,7 @@ from tests.support.gateways import Api
     [
         ("GET", "/v1/log?from=5", ["'from' is not known here", "it takes after, limit, wait"]),
         ("GET", "/v1/timers/7?limt=5", ["'limt' is not known here", "it takes none"]),
-        ("GET", "/v1/timers?limt=5", ["limt"]),
+        ("GET", "/v1/timers?limt=5", ["'limt' is not known here", "it takes after, due_before"]),
         ("GET", "/v1/endpoints?limt=5", ["'limt' is not known here", "it takes limit"]),
         ("POST", "/v1/timers?wiat=PT1S", ["'wiat' is not known here", "it takes wait"]),
         ("PUT", "/v1/timers/by-name/n?wiat=PT1S", ["'wiat' is not known here", "it takes wait"]),

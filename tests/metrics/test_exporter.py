@@ -21,6 +21,7 @@ from metrics.refusals import CannotListen, PortTaken
 from metrics.report import Histogram, Report, Sample
 from tests.support.exporting import Exporting, exporting, get, port_of, short_dir
 from tests.support.program import until
+from tests.support.raw_http import ask_raw
 
 FIRED = Report(
     "a",
@@ -66,6 +67,13 @@ def test_without_tables_it_is_healthy_and_ready_as_soon_as_it_answers(alone: Exp
     assert [(alone.get(path).status, alone.get(path).text) for path in ("/healthz", "/readyz")] == [(200, "ok\n")] * 2
     assert alone.get("/elsewhere").status == 404
     assert alone.get("/metrics?name=x").status == 200
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/healthz", "/readyz", "/elsewhere"])
+async def test_head_is_answered_as_get_without_a_body(alone: Exporting, path: str) -> None:
+    head, get = await ask_raw(alone.address, "HEAD", path), await ask_raw(alone.address, "GET", path)
+    assert (head.status, head.headers["content-type"], head.body) == (get.status, get.headers["content-type"], b"")
+    assert "content-length" in head.headers
 
 
 def test_an_invalid_report_is_counted_and_changes_nothing_else(alone: Exporting) -> None:

@@ -15,7 +15,7 @@ CHECK_ENVIRONMENT = f"check {URL_VARIABLE}"
 CHECK_DEFAULT = f"the client was given no url: if the gateway is elsewhere, give it, or set {URL_VARIABLE}"
 KEY_VARIABLE = "SHARDCLOCK_API_KEY"
 TENANT_HEADER = b"Shardclock-Tenant"
-TENANT_CHARSET = "latin-1"  # as the gateway reads it
+TENANT_CHARSET = "utf-8"  # as the gateway reads it
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def _tenant(tenant: str) -> str:
         sendable = tenant.isprintable() and tenant == tenant.strip() and tenant != ""
     if not sendable:
         raise ValueError(
-            f"tenant {shown(tenant)} is refused: it must be printable text in Latin-1; a header has no more"
+            f"tenant {shown(tenant)} is refused: it must be printable text that neither begins nor ends with a space"
         )
     return tenant
 

@@ -1,0 +1,80 @@
+"""Read the headers of a request: as UTF-8, and each of those that the API heeds once.
+
+A second value would be passed over without a word, also by a proxy that goes by the other one (RFC 9110 5.3).
+"""
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from gateway.requests.problems import UNREADABLE, Problem
+from timers.refusal import shortened
+from timers.texts import NOT_UTF8
+
+HEEDED = (
+    "Authorization", "Content-Encoding", "Content-Length", "Content-Type", "Host", "Idempotency-Key", "If-Match",
+    "If-None-Match", "Last-Event-ID", "Origin", "Sec-Fetch-Site", "Shardclock-Tenant",
+)  # fmt: skip
+_NAMES = {name.lower().encode(): name for name in HEEDED}
+IS_HEAD = "is_head"  # the place in a request's state
+
+
+def header_of(headers: Headers, name: str) -> str | None:
+    """Return a header that the API heeds; `HeededOnce` has refused what is no UTF-8."""
+    text = headers.get(name)
+    return None if text is None else text.encode("latin-1").decode()
+
+
+class HeededOnce:
+    """Refuse a request whose headers say two things, or say one in other letters than UTF-8."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer 400, or pass a request on."""
+        if scope["type"] == "http" and (fault := _fault_of(scope)) is not None:
+            await Problem(UNREADABLE, fault).answer()(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+
+def _fault_of(scope: Scope) -> str | None:
+    seen = set[bytes]()
+    for name, value in scope["headers"]:
+        if (shown := _NAMES.get(name)) is None:
+            continue
+        if name in seen:
+            return f"{shown} is given twice; give it once"
+        seen.add(name)
+        if not value.isascii():
+            try:
+                value.decode()
+            except UnicodeDecodeError:
+                return f"{shown} {shortened(value)} {NOT_UTF8}"
+    if b"host" not in seen and scope["http_version"] == "1.1":
+        return "Host is missing; HTTP/1.1 needs it once"
+    return None
+
+
+class HeadAsGet:
+    """Answer HEAD as GET is answered, without the body (RFC 9110 9.3.2)."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Route a HEAD as a GET; what it answers loses its body."""
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            await self._app(scope, receive, send)
+            return
+
+        async def without_body(message: Message) -> None:
+            await send({**message, "body": b""} if message["type"] == "http.response.body" else message)
+
+        state = {**scope.get("state", {}), IS_HEAD: True}
+        await self._app({**scope, "method": "GET", "state": state}, receive, without_body)
+
+
+def is_head(scope: Scope) -> bool:
+    """Say whether a request that is routed as a GET is a HEAD."""
+    return bool(scope.get("state", {}).get(IS_HEAD))

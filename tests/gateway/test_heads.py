@@ -1,0 +1,223 @@
+"""Prove that a request says one thing: each parameter, header and name of the reference is given once, in UTF-8."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from gateway.requests.headers import HEEDED
+from tests.support.factories import pending_rows
+from tests.support.gateways import REFERENCE, Api, serving
+from tests.support.raw_http import Pairs, ask_raw
+
+SAID: dict[str, Any] = json.loads(REFERENCE.read_text(encoding="utf-8"))["paths"]
+OPERATIONS = [(method.upper(), path, said) for path, methods in SAID.items() for method, said in methods.items()]
+PAGES = ["/docs", "/openapi.json"]
+NUL, NOT_UTF8 = "holds a NUL character, which Postgres can't store; leave it out", "is not valid UTF-8"
+# A NUL; a byte that begins nothing; an overlong NUL; half of a surrogate pair; a character that is cut off.
+BAD_TEXTS = {"%00": NUL, "a%00b": NUL, "%ff": NOT_UTF8, "%C0%80": NOT_UTF8, "%ED%A0%80": NOT_UTF8, "a%E2%82": NOT_UTF8}
+MOMENTS = {"due_from", "due_before", "at", "since", "from"}
+LOST_PLUS = ("2031-01-01T00:00:00+01:00", "2031-01-01T00:00+0100", "2031-01-01t00:00:00.5+01", "2031-01-01%2000:00+01")
+HEADERS = sorted(
+    {*HEEDED, *(it["name"] for *_, said in OPERATIONS for it in said.get("parameters", ()) if it["in"] == "header")},
+    key=str.lower,
+)
+UNDERSTOOD = {200, 201, 202, 204, 404, 409}  # what is asked for is not there, or has another state
+BOM = b"\xef\xbb\xbf"
+
+
+def filled(path: str, **given: str) -> str:
+    """Fill in a path's parameters; others are 7."""
+    return re.sub(r"{(\w+)}", lambda name: given.get(name[1], "shard" if name[1] == "role" else "7"), path)
+
+
+def parameters(place: str) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
+    """List the parameters of all operations that stand in one place."""
+    for method, path, said in OPERATIONS:
+        for it in said.get("parameters", ()):
+            if it["in"] == place:
+                yield method, path, it["name"], it["schema"]
+
+
+def kind_of(schema: dict[str, Any]) -> str | None:
+    """Return the type of what is given."""
+    return next((it["type"] for it in schema.get("anyOf", [schema]) if it["type"] != "null"), None)
+
+
+def bodies() -> Iterator[tuple[str, str, str, dict[str, Any]]]:
+    """List the operations that take a body, and what they take."""
+    for method, path, said in OPERATIONS:
+        for media_type, content in said.get("requestBody", {}).get("content", {}).items():
+            yield method, filled(path), media_type, content
+
+
+async def test_a_query_parameter_that_is_given_twice_is_refused_unless_it_is_a_list(api: Api) -> None:
+    for method, path, name, schema in parameters("query"):
+        for other in ("1", "abc"):
+            said = await api.ask(method, f"{filled(path)}?{name}=1&{name}={other}")
+            if kind_of(schema) == "array":
+                assert said.status == 200, (method, path, name, said)
+            else:
+                assert said.status == 422, (method, path, name, said)
+                said.assert_problem("refused", 422, f"{name} is given twice; give it once")
+
+
+@pytest.mark.parametrize(("text", "words"), BAD_TEXTS.items())
+async def test_a_query_parameter_that_is_no_text_is_refused_by_its_name(api: Api, text: str, words: str) -> None:
+    for method, path, name, _ in parameters("query"):
+        (await api.ask(method, f"{filled(path)}?{name}={text}")).assert_problem("refused", 422, f"{name} ", words)
+
+
+@pytest.mark.parametrize(("text", "words"), BAD_TEXTS.items())
+async def test_a_part_of_a_path_that_is_no_text_is_refused_by_its_name(api: Api, text: str, words: str) -> None:
+    for method, path, name, schema in parameters("path"):
+        said = await api.ask(method, filled(path, **{name: text}))
+        if kind_of(schema) == "string":
+            said.assert_problem("refused", 422, f"{name} ", words)
+        else:
+            assert said.status == 404, (method, path, said)
+
+
+@pytest.mark.parametrize("moment", LOST_PLUS)
+async def test_a_plus_sign_that_a_query_has_made_a_space_is_named(api: Api, moment: str) -> None:
+    asked = [each for each in parameters("query") if each[2] in MOMENTS]
+    assert len(asked) >= len(MOMENTS)
+    for method, path, name, _ in asked:
+        (await api.ask(method, f"{filled(path)}?{name}={moment}")).assert_problem("refused", 422, f"{name} ", "%2B")
+        as_meant = await api.ask(method, f"{filled(path)}?{name}={moment.replace('+', '%2B')}")
+        assert b"%2B" not in as_meant.body
+
+
+@pytest.mark.parametrize("value", ["rule=R/2031-01-01T00:00:00+01:00/PT1H", "rule=PT1H&zone=Etc/GMT+1"])
+async def test_a_plus_sign_within_a_rule_or_a_zone_is_named(api: Api, value: str) -> None:
+    (await api.get(f"/v1/schedules/preview?{value}")).assert_problem("refused", 422, "%2B")
+
+
+@pytest.mark.parametrize("query", ["name=two+words", "name_prefix=a+1", "name=2031-01-01T00:00:00%2001:00"])
+async def test_a_plus_sign_that_means_a_space_is_one(api: Api, query: str) -> None:
+    assert (await api.get(f"/v1/timers?{query}")).status == 200
+
+
+@pytest.mark.parametrize("name", HEADERS)
+async def test_a_header_that_is_heeded_is_given_once_and_in_utf_8(api: Api, name: str) -> None:
+    value = {"host": b"localhost", "origin": b"http://localhost", "content-length": b"0"}.get(name.lower(), b"7")
+    given: Pairs = ((name.encode(), value),)
+    no_host: Pairs = ()
+    host = no_host if name == "Host" else ((b"Host", b"localhost"),)
+    for path in ("/healthz", "/v1/timers", "/docs", "/v1/log/stream"):
+        twice = await ask_raw(api.url, "GET", path, headers=given * 2, host=host)
+        assert twice.status == 400, (path, twice)
+        if name != "Content-Length":  # which the protocol refuses before
+            assert twice.detail.lower() == f"{name} is given twice; give it once".lower()
+    if name != "Content-Length":
+        bad = await ask_raw(api.url, "GET", "/v1/timers", headers=((name.encode(), b"a\xff"),), host=host)
+        assert bad.status == 400, bad
+        assert bad.detail.lower().startswith(f"{name} ".lower())
+        assert NOT_UTF8 in bad.detail
+
+
+async def test_a_request_without_a_host_is_refused(api: Api) -> None:
+    said = await ask_raw(api.url, "GET", "/healthz", host=())
+    assert (said.status, said.detail) == (400, "Host is missing; HTTP/1.1 needs it once")
+
+
+async def test_a_tenant_is_named_in_utf_8(dsn: str, api: Api) -> None:
+    name = "Čapek & 猫"
+    made = await ask_raw(
+        api.url,
+        "POST",
+        "/v1/timers",
+        headers=((b"Shardclock-Tenant", name.encode()), (b"Content-Type", b"application/json")),
+        body=b'{"delay":"PT1H","name":"n"}',
+    )
+    assert made.status == 201, made
+    assert [timer["tenant_id"] for timer in await pending_rows(dsn)] == [name]
+
+
+async def test_head_is_answered_as_get_without_a_body(api: Api) -> None:
+    for path in [*(filled(path) for method, path, _ in OPERATIONS if method == "GET"), *PAGES]:
+        query = "?rule=PT1H" if path.endswith("preview") else ""
+        head = await ask_raw(api.url, "HEAD", path + query)
+        assert head.body == b"", path
+        if path == "/v1/log/stream":
+            assert (head.status, head.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
+            assert api.gateway.stream_places.taken == 0
+            continue
+        get = await ask_raw(api.url, "GET", path + query)
+        moving = {"date"} | ({"content-length"} if path in ("/readyz", "/v1/cluster") else set())
+        assert head.status == get.status, path
+        assert {k: v for k, v in head.headers.items() if k not in moving} == {
+            k: v for k, v in get.headers.items() if k not in moving
+        }
+
+
+async def test_allow_has_all_methods_of_a_path(api: Api) -> None:
+    for path, methods in SAID.items():
+        allowed = {method.upper() for method in methods} | ({"HEAD"} if "get" in methods else set())
+        for other in {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} - allowed:
+            said = await ask_raw(api.url, other, filled(path))
+            assert said.status == 405, (other, path, said)
+            assert set(said.headers["allow"].split(", ")) == allowed, (other, path)
+
+
+@pytest.mark.parametrize("coding", [b"gzip", b"br", b"identity, gzip", b"GZIP", b"aes128gcm"])
+async def test_a_body_in_another_coding_is_refused(api: Api, coding: bytes) -> None:
+    for method, path, media_type, content in bodies():
+        body = content["example"] if isinstance(content["example"], str) else json.dumps(content["example"])
+        given: Pairs = ((b"Content-Type", media_type.encode()), (b"Content-Encoding", coding))
+        said = await ask_raw(api.url, method, path, headers=given, body=body.encode())
+        assert said.status == 415, (method, path, said)
+        named = coding.decode().lower()
+        assert said.detail == f"Content-Encoding {named} is not read here; send the body as it is"
+        assert said.headers["accept-encoding"] == "identity"
+
+
+async def test_a_body_that_is_said_to_be_as_it_is_is_read(api: Api) -> None:
+    assert (await api.post("/v1/timers", {"delay": "PT1H"}, Content_Encoding="Identity")).status == 201
+
+
+async def test_a_byte_order_mark_before_a_body_is_left_out(dsn: str) -> None:
+    for method, path, media_type, content in bodies():
+        body = content["example"] if isinstance(content["example"], str) else json.dumps(content["example"])
+        said = []
+        for mark in (b"", BOM):
+            async with serving(dsn) as api:
+                said.append(await api.ask(method, path, mark + body.encode(), Content_Type=media_type))
+        assert b"not JSON" not in said[1].body
+        assert b"not XML" not in said[1].body
+        assert said[1].status != 400, (method, path, said)
+        assert said[0].status >= 400 or said[1].status in UNDERSTOOD, (method, path, said)
+
+
+async def test_a_name_of_an_object_that_is_given_twice_is_refused(api: Api) -> None:
+    twice = b'{"colour":1,"delay":"PT1H","colour":2}'
+    for method, path, media_type, _ in bodies():
+        if media_type == "application/json":
+            (await api.ask(method, path, twice)).assert_problem("unreadable", 400, "'colour'", "twice")
+        elif media_type == "application/x-ndjson":
+            (line,) = (await api.ask(method, path, twice, Content_Type=media_type)).lines
+            assert line["outcome"] == "refused"
+            assert "'colour'" in line["why"]
+
+
+@pytest.mark.parametrize(("text", "words"), [("a\0b", NUL), ("\ud800", "holds half of a surrogate pair")])
+async def test_a_field_that_is_no_text_is_refused_by_its_name(api: Api, text: str, words: str) -> None:
+    for method, path, media_type, content in bodies():
+        if media_type != "application/json":
+            continue
+        for name in content["schema"]["properties"]:
+            for value in (text, [text], {"a": text}):
+                (await api.ask(method, path, {name: value})).assert_problem("refused", 422, name, words)
+        (await api.ask(method, path, {text: 1})).assert_problem("refused", 422, words)
+
+
+@pytest.mark.parametrize("name", ["name", "target", "payload", "timer_type", "idempotency_key", "schedule"])
+async def test_a_field_of_a_line_that_is_no_text_is_refused_by_its_name(api: Api, name: str) -> None:
+    line = json.dumps({"delay": "PT1H", name: "a\0b"}).encode()
+    (said,) = (await api.ask("POST", "/v1/timers/bulk", line, Content_Type="application/x-ndjson")).lines
+    assert said["outcome"] == "refused"
+    assert said["why"].startswith(f"{name} ")
