@@ -20,6 +20,7 @@ the result.
 """
 
 import gc
+import warnings
 from typing import NoReturn
 
 
@@ -29,9 +30,11 @@ def main() -> NoReturn:
     # program enables it again, when its command is loaded.
     gc.disable()
     try:
-        from cli.app import run
+        # Warnings are for developers, and a shell may make each of them an error.
+        with warnings.catch_warnings(action="ignore"):
+            from cli.app import run
 
-        run()
+            run()
     finally:
         gc.enable()
 

@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import subprocess
+from collections.abc import Mapping
 from typing import Annotated
 from urllib.parse import unquote, urlsplit
 
@@ -12,7 +13,7 @@ import typer
 from cli.output import DONE, NOT_THERE, tell
 from cluster.database import named, open_database
 from cluster.settings import load_settings
-from embedded.postmaster import psql_of_ours
+from embedded.postmaster import psql_of_ours, without_libpq
 
 IN_QUERY = "password="  # libpq also reads a password in the DSN's query
 
@@ -39,7 +40,9 @@ def psql(
         )
         return NOT_THERE
     with open_database(load_settings()) as database:
-        return _run(program, database.dsn.reveal(), arguments or [])
+        # The shell's variables are for another Postgres, if none was named.
+        environment = without_libpq(os.environ) if database.is_embedded else os.environ
+        return _run(program, database.dsn.reveal(), arguments or [], environment)
 
 
 def without_password(dsn: str) -> tuple[str, str | None]:
@@ -54,9 +57,9 @@ def without_password(dsn: str) -> tuple[str, str | None]:
     return bare, unquote(password) or None
 
 
-def _run(program: str, dsn: str, arguments: list[str]) -> int:
+def _run(program: str, dsn: str, arguments: list[str], environment: Mapping[str, str]) -> int:
     bare, password = without_password(dsn)
-    environment = os.environ | ({"PGPASSWORD": password} if password else {})
+    environment = {**environment, **({"PGPASSWORD": password} if password else {})}
     # exec would replace this process, which must still release an embedded Postgres. Ctrl-C is for psql, not for us.
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:

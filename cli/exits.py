@@ -1,11 +1,13 @@
 """How an error ends a command: in one line, with an exit code for its kind."""
 
+import os
 from collections.abc import Mapping
 
 from pydantic import ValidationError
 
 from cli.field_names import in_options
 from cli.output import BAD_INPUT, NOT_DONE, NOT_THERE, WRONG_SCHEMA
+from cluster.node import DSN, DSN_FILE
 from sql.session import NOT_ALLOWED, StatementRefused, StoreUnavailable
 from timers.refusal import Refusal, shortened
 
@@ -19,6 +21,7 @@ EXITS: Mapping[str, int] = {
     "service.lines.ImportBroken": NOT_THERE,
     "service.bulk_change.BulkBroken": NOT_THERE,
     "cluster.failed.ClusterFailed": NOT_THERE,
+    "cluster.scratch.NoPlace": NOT_THERE,
     "metrics.refusals.CannotListen": NOT_THERE,
     "gateway.settings.CannotServe": NOT_THERE,
     "gateway.settings.UnfitSchema": WRONG_SCHEMA,
@@ -33,7 +36,7 @@ EXITS: Mapping[str, int] = {
 def exit_of(error: Exception) -> tuple[int, str] | None:
     """Return the exit code for an error, and what to say about it; None if it is a bug."""
     if _is_refused_entry(error):
-        return NOT_THERE, f"{error}; is SHARDCLOCK_DSN right?"
+        return NOT_THERE, f"{error}; is {named} right?" if (named := _dsn_variable()) else str(error)
     for kind in type(error).__mro__:
         code = EXITS.get(f"{kind.__module__}.{kind.__qualname__}")
         if code is not None:
@@ -53,8 +56,16 @@ def _message_of(error: Exception) -> str:
     if isinstance(error, StatementRefused) and error.sqlstate == NOT_ALLOWED:
         return f"{error}: which role may do this is in docs/operate/security.md"
     if isinstance(error, StoreUnavailable):
-        return f"Postgres does not answer: {error}; is it up, and is SHARDCLOCK_DSN right?"
+        named = _dsn_variable()
+        doubts = f"is it up, and is {named} right?" if named else "its log is below SHARDCLOCK_DATA_DIR"
+        return f"Postgres does not answer: {error}; {doubts}"
     return in_options(str(error)) if isinstance(error, Refusal) else str(error)
+
+
+def _dsn_variable() -> str | None:
+    """Return the variable that names the database; None if it is the embedded one."""
+    given = {name.upper() for name, value in os.environ.items() if value}
+    return next((name for name in (DSN, DSN_FILE) if name in given), None)
 
 
 def _given(error: BaseException) -> str:

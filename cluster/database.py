@@ -39,7 +39,7 @@ class Database:
     def place(self) -> str:
         """Describe it for people, without a password."""
         if self._embedded is not None:
-            return f"the embedded Postgres at {self.dsn.reveal()}"
+            return f"the embedded Postgres at {self._embedded.data_dir}"
         return f"Postgres at {self.dsn.place}"
 
     def restart_if_dead(self) -> bool:

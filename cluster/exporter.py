@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cluster.families import REPORTED
-from cluster.scratch import Scratch
+from cluster.scratch import Scratch, short_place
 from cluster.settings import Settings
 from metrics.exporter import Exporter, ExporterConfig
 from metrics.refusals import CannotListen
@@ -20,7 +20,7 @@ class Exporting:
     def __init__(
         self, settings: Settings, dsn: Dsn, *, tell: Callable[[str], None], unready: Callable[[], list[str]]
     ) -> None:
-        self._scratch = Scratch.make("metrics") if settings.metrics_socket is None else None
+        self._scratch = Scratch.make("metrics", place=short_place()) if settings.metrics_socket is None else None
         own = str(self._scratch.path / "exporter.sock") if self._scratch is not None else ""
         self.socket_path = settings.metrics_socket or own
         self._exporter = Exporter(place_of(settings, self.socket_path, dsn), unready=unready)

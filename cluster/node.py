@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from sql.dsn import Dsn
+from workers.python_environment import for_our_python
 
 DSN = "SHARDCLOCK_DSN"
 DSN_FILE = "SHARDCLOCK_DSN_FILE"
@@ -24,8 +25,11 @@ def environment_of(dsn: Dsn) -> dict[str, str]:
 
 
 def environment_with(dsn: Dsn, settings: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a process that we start: ours, with these settings and this database."""
-    inherited = {name: value for name, value in os.environ.items() if name not in (DSN, DSN_FILE)}
+    """Return the environment of a process that we start: ours, with these settings and this database.
+
+    Variables that are meant for another Python are left out.
+    """
+    inherited = {name: value for name, value in for_our_python(os.environ).items() if name not in (DSN, DSN_FILE)}
     return {**inherited, **settings, **environment_of(dsn)}
 
 

@@ -33,7 +33,13 @@ class RayRefused(Exception):
 
 
 def prepare_environment(settings: Settings, temp_dir: Path) -> None:
-    """Set what Ray reads from the environment while it is imported: call this before `import ray`."""
+    """Set what Ray reads from the environment while it is imported: call this before `import ray`.
+
+    A variable of the shell that is meant for another Ray has no effect on our own. A Ray that is joined keeps them all.
+    """
+    if settings.ray_address is None:
+        for name in [name for name in os.environ if name.startswith("RAY_")]:
+            del os.environ[name]
     os.environ |= {
         "RAY_USAGE_STATS_ENABLED": "0",
         # By default workers run at nice 15, so a due timer would wait for everything else on the machine.
@@ -121,7 +127,8 @@ def start_ray(settings: Settings, temp_dir: Path) -> None:
         address="local",
         include_dashboard=False,
         object_store_memory=OBJECT_STORE_BYTES,
-        _temp_dir=str(temp_dir),
+        # Ray lets every user of the machine write to this directory: only its parent is closed.
+        _temp_dir=str(temp_dir / "r"),
         _node_ip_address="127.0.0.1",
         **common,
     )

@@ -22,7 +22,7 @@ from cluster.failed import ClusterFailed
 from cluster.gateway import GatewayProcess
 from cluster.node import environment_with
 from cluster.restarts import Restarts
-from cluster.scratch import Scratch
+from cluster.scratch import Scratch, short_place
 from cluster.settings import PREFIX, Settings
 from embedded.server import EmbeddedPostgresError
 from sql.backoff import Backoff
@@ -145,9 +145,9 @@ class RunningCluster:
     def _start_host(self) -> None:
         self._ready, self._output_ended, self._why_not = False, False, ""
         self._restarts.begin()
-        scratch = Scratch.make("ray")
+        scratch = Scratch.make("ray", place=short_place())
         self._scratches.append(scratch)
-        # Ray writes the address of the last cluster here, and would fail without the directory.
+        # Ray writes the address of the last cluster here, and fails without the directory.
         (scratch.path / "ray").mkdir()
         self._host = subprocess.Popen(
             # -P: a sql.py in the current directory must not replace our package.

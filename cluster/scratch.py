@@ -6,6 +6,7 @@ way. So a directory whose lock is free is abandoned, and a directory without tha
 
 import fcntl
 import os
+import re
 import shutil
 import stat
 import tempfile
@@ -20,6 +21,14 @@ from embedded.memory import MEMORY
 
 PREFIX = "shardclock-"
 LOCK = "owner.lock"
+# Linux allows a socket's path 107 bytes. `/shardclock-ray-…/r` has 26, Ray's own part has 64 with a pid of 7 digits.
+PLACE_BYTES_MAX = 17
+PLAIN = re.compile(r"[\w./+-]*", re.ASCII)  # Ray passes paths on in command lines of its own
+SHORT = Path("/tmp")  # noqa: S108 - each directory that is made here has a random name, and only its owner may enter it
+
+
+class NoPlace(OSError):
+    """No directory for temporary files can be used; the message names the variable that chooses another."""
 
 
 class Scratch:
@@ -31,8 +40,16 @@ class Scratch:
 
     @classmethod
     def make(cls, kind: str, *, place: Path | None = None) -> Self:
-        """Make a directory with `kind` in its name, among the temporary ones or in memory."""
-        path = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{kind}-", dir=place))
+        """Make a directory with `kind` in its name, among the temporary ones or in memory; only its owner may enter it.
+
+        What holds sockets stands in `short_place()`.
+
+        errors:  NoPlace  no directory can be made there
+        """
+        try:
+            path = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{kind}-", dir=place))
+        except OSError as error:
+            raise _no_place(error) from None
         new = path / f"{LOCK}.new"
         lock = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -49,6 +66,19 @@ class Scratch:
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
+
+
+def short_place() -> Path:
+    """Return the directory for temporary files, or /tmp if a socket's path below it would be too long or not plain.
+
+    errors:  NoPlace  there is no directory for temporary files
+    """
+    try:
+        chosen = tempfile.gettempdir()
+    except OSError as error:
+        raise _no_place(error) from None
+    fits = len(os.fsencode(chosen)) <= PLACE_BYTES_MAX and PLAIN.fullmatch(chosen)
+    return Path(chosen) if fits or not os.access(SHORT, os.W_OK | os.X_OK) else SHORT
 
 
 def remove_abandoned() -> list[Path]:
@@ -75,8 +105,13 @@ def left_behind(kind: str) -> Iterator[list[Path]]:
         yield [path for path in _found(f"{PREFIX}{kind}-*") if _has_no_owner(path, open_files)]
 
 
+def _no_place(error: OSError) -> NoPlace:
+    return NoPlace(f"no directory for temporary files can be used: {error}; name one with TMPDIR")
+
+
 def _found(names: str) -> list[Path]:
-    return sorted(path for place in {Path(tempfile.gettempdir()), MEMORY} for path in place.glob(names))
+    places = {short_place(), Path(tempfile.gettempdir()), MEMORY}
+    return sorted(path for place in places for path in place.glob(names))
 
 
 def _is_abandoned(path: Path, open_files: ExitStack) -> bool:

@@ -203,7 +203,6 @@ class Postmaster:
 
     def _command(self, name: str, *arguments: str) -> str | None:
         """Run one of Postgres's programs as the server's user; return None on success, else its last line of output."""
-        environment = {key: value for key, value in os.environ.items() if not key.startswith("PG")}
         with tempfile.TemporaryFile() as said:  # not a pipe: the postmaster would inherit it and keep it open
             try:
                 done = subprocess.run(
@@ -212,7 +211,7 @@ class Postmaster:
                     stdout=said,
                     stderr=said,
                     cwd="/",  # the server's user may have no access to ours
-                    env=environment | {"LC_ALL": "C"},
+                    env=without_libpq(os.environ) | {"LC_ALL": "C"},
                     user=self.user,
                     group=self.user,
                     extra_groups=None if self.user is None else (),
@@ -227,6 +226,11 @@ class Postmaster:
         if done.returncode == 0:
             return None
         return words.rpartition("\n")[2] or f"{name} ended with {done.returncode}"
+
+
+def without_libpq(environment: Mapping[str, str]) -> dict[str, str]:
+    """Leave out the variables that libpq and Postgres's programs read: they are meant for another server."""
+    return {name: value for name, value in environment.items() if not name.startswith("PG")}
 
 
 def psql_of_ours() -> str | None:

@@ -19,6 +19,8 @@ from embedded.postmaster import PORT, START_S, STOP_S, VERSIONS, EmbeddedPostgre
 
 __all__ = ["EmbeddedPostgres", "EmbeddedPostgresError"]
 
+# The options for which asyncpg asks the environment, each with libpq's default for a socket.
+COMPLETE = "sslmode=disable&target_session_attrs=any&gsslib=gssapi"
 TURN_S = START_S + STOP_S  # another process may be starting or stopping the server
 
 
@@ -57,10 +59,18 @@ class EmbeddedPostgres:
         return cls(data_dir.expanduser().resolve(), version)
 
     @property
+    def data_dir(self) -> Path:
+        """Return the directory that holds its data."""
+        return self._data_dir
+
+    @property
     def dsn(self) -> str:
-        """Return the server's address for asyncpg and psql; it stays the same after a restart."""
+        """Return the server's address for asyncpg and psql; it stays the same after a restart.
+
+        It leaves out nothing that a variable of the shell, such as `PGSSLMODE`, would fill in.
+        """
         host = quote(str(self._postmaster.socket_dir), safe="/")
-        return f"postgresql://postgres:@/postgres?host={host}&port={PORT}"
+        return f"postgresql://postgres:@/postgres?host={host}&port={PORT}&{COMPLETE}"
 
     @property
     def postmaster_pid(self) -> int:

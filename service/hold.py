@@ -124,7 +124,7 @@ def objection_to(living: Sequence[Holder], whose: Identity, identity: str) -> st
             )
         return (
             f"{at_home} fires on this database, so it is no copy and was not released:"
-            " is SHARDCLOCK_DSN right? To give it to another installation, stop what fires first"
+            " is this the database that you mean? To give it to another installation, stop what fires first"
         )
     waiting = sorted({holder.identity or "" for holder in living})
     if waiting and identity not in waiting:

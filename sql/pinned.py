@@ -45,6 +45,8 @@ async def connect(dsn: str, settings: Mapping[str, str], *, timeout_s: float) ->
             dsn,
             server_settings=dict(settings),
             timeout=timeout_s,
+            # Without TLS there is no way to begin it: asyncpg would ask PGSSLNEGOTIATION all the same.
+            direct_tls=False if _is_without_tls(dsn) else None,
             # By itself asyncpg plans each statement of more than 15 KiB anew, each time: apply_steps took 4 ms by that.
             max_cacheable_statement_size=0,
         )
@@ -60,6 +62,10 @@ async def connect(dsn: str, settings: Mapping[str, str], *, timeout_s: float) ->
         connection.terminate()
         raise
     return connection
+
+
+def _is_without_tls(dsn: str) -> bool:
+    return parse_qs(urlsplit(dsn).query).get("sslmode", [""])[-1] == "disable"
 
 
 def _with_its_name(error: FileNotFoundError, dsn: str) -> FileNotFoundError:

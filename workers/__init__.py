@@ -34,6 +34,7 @@ handler does to its process, it fails alone.
 
     runs            how runs of jobs are made
     app             the user's modules, which `describe` imports in a process of its own
+    python_environment      what such a process inherits from the shell
 
     actor           the Ray actor around the worker; `stepped` is the worker of a clock that a test moves, and `here`
                     has its handlers in the test's own process

@@ -1,6 +1,7 @@
 """The user's app: modules with handlers and jobs. It is imported in a process of its own, never here."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ from typing import Any, Self
 from jobs.spec import InvalidJob, JobSpec, check_rule
 from shardclock import installed_apps
 from workers.handler import HandlerSpec
+from workers.python_environment import for_our_python
 from workers.settings import WorkerSettings
 
 IMPORT_S = 60.0
@@ -65,7 +67,9 @@ def find_app(modules: str, directory: Path) -> App:
     """
     command = [sys.executable, "-P", "-m", "workers.describe", modules, str(directory)]
     try:
-        done = subprocess.run(command, stdout=subprocess.PIPE, timeout=IMPORT_S, check=False)
+        done = subprocess.run(
+            command, stdout=subprocess.PIPE, env=for_our_python(os.environ), timeout=IMPORT_S, check=False
+        )
     except subprocess.TimeoutExpired:
         raise AppRefused(
             f"app {modules!r} was not imported within {IMPORT_S:g} s: does it work or wait while it is imported?"

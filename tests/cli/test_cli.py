@@ -369,8 +369,7 @@ def test_without_a_dsn_every_command_finds_the_same_data() -> None:
         second = run("list", "--json", environment=environment)
 
         assert (first.code, second.code, second.err) == (DONE, DONE, "")
-        assert first.err.startswith("shardclock: the embedded Postgres at ")
-        assert f"host={place}" in first.err
-        assert " is new; SHARDCLOCK_DSN or SHARDCLOCK_DATA_DIR names another" in first.err
+        assert first.err.startswith(f"shardclock: the embedded Postgres at {place} is new")
+        assert "; SHARDCLOCK_DSN or SHARDCLOCK_DATA_DIR names another" in first.err
         assert [timer["name"] for timer in second.json["timers"]] == ["kept"]
         assert not [it for it in psutil.process_iter(["cmdline"]) if place in " ".join(it.info["cmdline"] or [])]

@@ -70,14 +70,28 @@ def trains_on_eight(run): ...
 def trains_on_sixteen(run): ...
 """
 
+GPU = """import os, sys
+
+class BeforeRay:
+    @staticmethod
+    def find_spec(name, *_):
+        if name == "ray":
+            os.environ["RAY_OVERRIDE_RESOURCES"] = '{"GPU": 1}'
+
+if "cluster.host" in sys.orig_argv:
+    sys.meta_path.insert(0, BeforeRay)
+"""
+
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcess]:
     """Run a cluster with the app above."""
     place = tmp_path_factory.mktemp("jobs")
     (place / "recurring.py").write_text(APP)
-    # Ray counts what it is told, and looks for no GPU: so a machine without one has one here.
-    cluster = ClusterProcess(place, cwd=place, SHARDCLOCK_APP="recurring", RAY_OVERRIDE_RESOURCES='{"GPU": 1}')
+    # Ray counts what it is told, and looks for no GPU: so a machine without one has one here. Our own Ray takes no
+    # variable of the shell, so the host process sets it when it loads `ray`.
+    (place / "sitecustomize.py").write_text(GPU)
+    cluster = ClusterProcess(place, cwd=place, SHARDCLOCK_APP="recurring", PYTHONPATH=str(place))
     try:
         cluster.until_running()
         until(lambda: len(cluster.keepers(WORKER)) == 2, "two workers")

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from cluster import scratch
-from cluster.scratch import LOCK, Scratch, remove_abandoned
+from cluster.scratch import LOCK, PLACE_BYTES_MAX, NoPlace, Scratch, remove_abandoned, short_place
 
 MAKE = (
-    "import pathlib, sys; from cluster.scratch import Scratch; s = Scratch.make('test');"
+    "import pathlib, sys; from cluster import scratch; from cluster.scratch import Scratch; s = Scratch.make('test');"
     "print(s.path, flush=True); input()"
 )
 HAND_ON = (
@@ -131,3 +131,63 @@ def test_a_directory_that_is_removed_is_gone_and_may_be_removed_again(temp: Path
 def _eventually_removed(path: Path) -> bool:
     # The lock falls with the process that had it, which the kernel takes apart by itself.
     return any(path in remove_abandoned() for _ in range(10_000))
+
+
+@pytest.mark.parametrize("length", [23, 49, 70, 150])
+def test_a_directory_that_leaves_a_socket_no_room_is_not_used(
+    temp: Path, monkeypatch: pytest.MonkeyPatch, length: int
+) -> None:
+    long = temp / ("x" * (length - len(str(temp)) - 1))
+    long.mkdir()
+
+    _is_made_elsewhere(long, monkeypatch)
+
+
+@pytest.mark.parametrize("name", ["a b", "ü", "\udcff", "a'b", "$x"])
+def test_a_directory_with_an_odd_name_is_not_used(temp: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    (temp / name).mkdir()
+
+    _is_made_elsewhere(temp / name, monkeypatch)
+
+
+@pytest.mark.parametrize("place", ["/nonexistent", "/proc", "/dev/null", ""])
+def test_a_directory_that_can_t_be_used_is_passed_over(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setenv("TMPDIR", place)
+
+    assert short_place() == Path("/tmp")
+
+
+def test_a_machine_without_room_for_temporary_files_is_told_which_variable_helps(
+    temp: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(temp / "gone"))
+    monkeypatch.setattr(scratch, "SHORT", temp / "gone")
+
+    with pytest.raises(NoPlace, match=r"No such file or directory: .*; name one with TMPDIR$"):
+        Scratch.make("test", place=short_place())
+
+
+def test_a_machine_without_any_place_for_temporary_files_is_told_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/nonexistent"])
+
+    with pytest.raises(NoPlace, match=r"No usable temporary directory found .*; name one with TMPDIR$"):
+        remove_abandoned()
+
+
+def test_the_longest_socket_of_ray_fits_below_the_longest_directory_that_is_used() -> None:
+    of_ray = "session_2026-11-29_20-32-03_123456_1234567/sockets/plasma_store"
+
+    assert PLACE_BYTES_MAX + len(f"/shardclock-ray-12345678/r/{of_ray}") <= 107
+
+
+def _is_made_elsewhere(chosen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(chosen))
+    monkeypatch.setenv("TMPDIR", str(chosen))
+    process, (path,) = start(MAKE.replace("make('test')", "make('test', place=scratch.short_place())"))
+    kill(process)
+
+    assert Path(path).parent == Path("/tmp")
+    assert remove_abandoned() == [Path(path)], "the next `up` looks there"
+    assert list(chosen.iterdir()) == []

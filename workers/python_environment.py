@@ -1,0 +1,22 @@
+"""The environment of the Python processes that we start: without what a shell has set for another Python."""
+
+from collections.abc import Mapping
+
+# Ray can't be loaded without docstrings, nor where a warning is an error. The others make a process print, or wait for
+# commands when its work is done.
+FOR_ANOTHER_PYTHON = frozenset(
+    {
+        "PYTHONOPTIMIZE",
+        "PYTHONWARNINGS",
+        "PYTHONSTARTUP",
+        "PYTHONINSPECT",
+        "PYTHONVERBOSE",
+        "PYTHONDEBUG",
+        "PYTHONPROFILEIMPORTTIME",
+    }
+)
+
+
+def for_our_python(environment: Mapping[str, str]) -> dict[str, str]:
+    """Leave out the variables that change how Python itself works; an app's modules are still found."""
+    return {name: value for name, value in environment.items() if name not in FOR_ANOTHER_PYTHON}
