@@ -6,6 +6,8 @@ whole batch in one statement, which leaves out each instance that somebody has a
 inbox        what a signal in the database says
 advancing    the signals of one instance, one after the other, and what follows from them as rows
 outbox       the rows
+batches      the instances of one turn, in memory
+fair_queue   which tenant's instance is next
 definitions  compiled models, kept in memory
 runner       one turn: read, advance, write; what can't be taken fails alone
 putting_off  how long what can't be taken is put off

@@ -118,7 +118,10 @@ def advance_by(signals: Sequence[DueSignal], definition: Definition, definition_
     done = _begun(signals, definition, definition_key, share) if begins else _read(signals, definition, definition_key)
     was_cut = done.instance.rest is not None and not begins
     for taken in signals[1:] if begins else signals:
-        if (done.history and share.is_over) or not _take(done, definition, taken, share):
+        # A cancellation takes little time, and saves the rest.
+        if done.history and share.is_over and kind_of(said_by(taken)) != CANCEL:
+            break
+        if not _take(done, definition, taken, share):
             break
     done.signals, done.chars = signals[: len(done.history)], share.chars
     is_on_its_way = was_cut and all(row["kind"] != CONTINUED for row in done.history)

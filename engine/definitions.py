@@ -1,6 +1,8 @@
 """Compiled definitions, kept in memory."""
 
 import asyncio
+import math
+import time
 from collections import OrderedDict
 from collections.abc import Iterable
 
@@ -30,22 +32,38 @@ class Definitions:
         self._nodes_max = nodes_max
         self._nodes = 0
 
-    async def load(self, session: Session, definition_keys: Iterable[int]) -> None:
-        """Read those that are not known yet; one that is not there stays unknown.
+    async def load(
+        self, session: Session, definition_keys: Iterable[int], *, budget_s: float = math.inf
+    ) -> dict[int, float]:
+        """Read definitions that are not known yet, in the order given, until the time is over; at least one.
 
-        Also what is refused is kept: a model never changes, and to read it again would take time in each batch.
+        A definition that is not there stays unknown. A refused model is kept, too: a model never changes, and it takes
+        time to read.
 
+        shape:   the seconds that each of the definitions took, 0 if it was known; a key is missing if no time was left
         errors:  StoreUnavailable  no answer in time
         """
-        wanted = set(definition_keys)
-        for key in sorted(wanted):
+        took_s: dict[int, float] = {}
+        left_s = budget_s
+        for key in definition_keys:
+            if left_s <= 0:
+                break
+            began_s = time.monotonic()
             if key in self._kept:
                 self._kept.move_to_end(key)
-            elif (found := await _read(session, key)) is not None:
+                took_s[key] = 0.0
+                continue
+            if (found := await _read(session, key)) is not None:
                 self._kept[key] = found
                 self._nodes += _nodes_of(found[1])
-        # Those that are wanted now were used last, and stay whatever they take.
-        while len(self._kept) > len(wanted) and (len(self._kept) > self._kept_max or self._nodes > self._nodes_max):
+            took_s[key] = time.monotonic() - began_s
+            left_s -= took_s[key]
+        self._forget(len(took_s))
+        return took_s
+
+    def _forget(self, wanted: int) -> None:
+        """Forget the definitions that were used longest ago; the ones that are wanted now were used last, and stay."""
+        while len(self._kept) > wanted and (len(self._kept) > self._kept_max or self._nodes > self._nodes_max):
             _, (_, forgotten) = self._kept.popitem(last=False)
             self._nodes -= _nodes_of(forgotten)
 

@@ -3,15 +3,16 @@
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 
 from structlog.typing import FilteringBoundLogger
 
-from engine.advancing import Advanced, advance_by, definition_of
-from engine.definitions import Definitions, Gone
-from engine.inbox import CANCEL, kind_of, said_by
+from engine.advancing import Advanced, definition_of
+from engine.batches import BATCH_S, Batch, CanceledUnbegun, Signals, advance_all
+from engine.definitions import Definitions
+from engine.fair_queue import FairQueue
 from engine.putting_off import PutOff, put_off_after
 from engine.stats import EngineStats
 from sql.claims.rows import retry_lost_races
@@ -19,6 +20,7 @@ from sql.processes.apply import Writes, apply_steps
 from sql.processes.signals import (
     WHOLE,
     DueSignal,
+    Lanes,
     Stripe,
     cancel_start,
     correlate_waiting,
@@ -29,24 +31,6 @@ from sql.session import Session, StatementRefused, StoreLocked, StoreTooSlow, St
 
 BATCH_FIRST = 16  # of a new engine: the one before may have died of a large batch
 LOGGED_MAX = 1_000  # reasons of which it is known that they are in the log
-BATCH_S = 0.25  # after so long a batch is written, and the rest of its signals are taken again
-BATCH_CHARS = 16 * 1_048_576  # the same for what is to be written
-
-Signals = Sequence[DueSignal]
-
-
-class CanceledUnbegun(Gone):
-    """A client has cancelled an instance, and then its start was given up."""
-
-
-@dataclass(slots=True)
-class Batch:
-    """What became of the signals of one turn in memory."""
-
-    writes: Writes = field(default_factory=Writes)
-    read: dict[int, Signals] = field(default_factory=dict)
-    advanced: dict[int, Advanced] = field(default_factory=dict)
-    failed: list[tuple[Signals, Exception]] = field(default_factory=list)
 
 
 def _nobody(count: int) -> None:
@@ -78,8 +62,11 @@ class SignalRunner:
         self._definitions = Definitions()
         # Instances of which one of several signals failed: they take one a turn, so that the faulty one fails alone.
         self._one_by_one: set[int] = set()
-        # Instances with more signals than one batch has time for. They are left out until a batch cuts nobody.
-        self._left_out: set[int] = set()
+        # Instances with more signals than one batch has time for, by tenant. They are left out until a batch cuts no
+        # instance of the tenant.
+        self._left_out: dict[str, set[int]] = {}
+        self._queue = FairQueue()
+        self._next_tenant = ""  # where the next search for lanes begins
         self._logged: set[str] = set()  # why signals were left to a newer engine; each is logged once
 
     async def turn(self) -> bool:
@@ -98,70 +85,67 @@ class SignalRunner:
         return done
 
     async def _turn(self) -> bool:
-        taken = await read_due_signals(
-            self._session, self._holder, batch=self._batch, stripe=self._stripe, without=self._left_out
+        poll = await read_due_signals(
+            self._session,
+            self._holder,
+            batch=self._batch,
+            stripe=self._stripe,
+            without=chain.from_iterable(self._left_out.values()),
+            lanes=Lanes(self._queue.ahead_s(), self._next_tenant),
         )
-        if not taken:
-            is_round_over = bool(self._left_out)
+        is_round_over = bool(self._left_out or self._next_tenant)
+        self._next_tenant = poll.next_tenant
+        if not poll.signals:
             self._left_out.clear()
-            return is_round_over
+            return is_round_over or bool(poll.next_tenant)
         by_instance: dict[int, list[DueSignal]] = {}
-        for signal in taken:
+        for signal in poll.signals:
             earlier = by_instance.setdefault(signal.instance_key, [])
             if not earlier or signal.instance_key not in self._one_by_one:
                 earlier.append(signal)
         ended = [signals for signals in by_instance.values() if signals[0].has_ended]
-        going = [signals for signals in by_instance.values() if not signals[0].has_ended]
-        await self._load(going)
+        going = await self._load([signals for signals in by_instance.values() if not signals[0].has_ended])
         # In a thread, so that heartbeats go on however long a model's expressions take.
-        batch = await asyncio.to_thread(self._advance_all, going)
-        self._leave_out_cut(batch)
-        done = bool(await self._write(batch, batch.writes))
+        batch = await asyncio.to_thread(advance_all, going, self._definitions, self._queue)
+        self._leave_out_cut(batch, {signals[0].tenant_id for signals in by_instance.values()})
+        done = await self._write_all(batch)
         done |= await self._put_off(batch.failed)
         done |= await self._spend([signal.timer_key for signals in ended for signal in signals])
         return done
 
-    def _leave_out_cut(self, batch: Batch) -> None:
-        """Leave out those that were cut, until a batch cuts nobody."""
-        cut = {key for key, done in batch.advanced.items() if len(done.signals) < len(batch.read[key])}
-        cut |= self._one_by_one & batch.advanced.keys()
-        if cut:
-            self._left_out |= cut
-        else:
-            self._left_out.clear()
+    def _leave_out_cut(self, batch: Batch, tenants: Collection[str]) -> None:
+        """Leave out the instances that were cut, until a batch cuts no instance of their tenant."""
+        cut = batch.cut()
+        for key in self._one_by_one & batch.advanced.keys():
+            cut[batch.advanced[key].owner.tenant_id].add(key)
+        kept = {tenant: keys for tenant, keys in self._left_out.items() if tenant in tenants and cut.get(tenant, keys)}
+        self._left_out = kept | {tenant: kept.get(tenant, set()) | keys for tenant, keys in cut.items() if keys}
 
-    async def _load(self, instances: Iterable[Signals]) -> None:
-        keys = set()
-        for first, *_ in instances:
-            try:
-                keys.add(definition_of(first))
-            except Exception:  # noqa: BLE001, S112 - it fails alone when it is taken
-                continue
-        await self._definitions.load(self._session, keys)
-
-    def _advance_all(self, instances: Iterable[Signals]) -> Batch:
-        batch, began_s, chars = Batch(), time.monotonic(), 0
+    async def _load(self, instances: Sequence[Signals]) -> list[Signals]:
+        """Load the definitions of instances; leave the instances for which there is no time to another batch."""
+        tenants: dict[int, str] = {}
+        named: list[tuple[Signals, int | None]] = []
         for signals in instances:
             try:
-                done = self._advance(signals)
-                writes = done.writes()
-                chars += done.chars + sum(len(row["state"] or "") for row in writes.steps)
-                batch.writes.add(writes)
-                batch.advanced[signals[0].instance_key] = done
-                batch.read[signals[0].instance_key] = signals
-            except Exception as error:  # noqa: BLE001 - whatever one instance does, the others go on
-                batch.failed.append((signals, error))
-            if chars > BATCH_CHARS or time.monotonic() - began_s > BATCH_S:
-                break
-        return batch
+                key = definition_of(signals[0])
+            except Exception:  # noqa: BLE001 - it fails alone when it is taken
+                named.append((signals, None))
+                continue
+            tenants.setdefault(key, signals[0].tenant_id)
+            named.append((signals, key))
+        took_s = await self._definitions.load(self._session, tenants, budget_s=BATCH_S)
+        for key, seconds in took_s.items():
+            self._queue.charge(tenants[key], seconds)
+        return [signals for signals, key in named if key is None or key in took_s]
 
-    def _advance(self, signals: Signals) -> Advanced:
-        first = signals[0]
-        if first.version is None and not first.is_first:
-            gone = CanceledUnbegun if kind_of(said_by(first)) == CANCEL else Gone
-            raise gone(f"there is no instance {first.instance_key}")
-        key = definition_of(first)
-        return advance_by(signals, self._definitions.get(key, first.tenant_id), key)
+    async def _write_all(self, batch: Batch) -> bool:
+        """Write a batch, and charge each tenant for its share of the time."""
+        began_s = time.monotonic()
+        written = await self._write(batch, batch.writes)
+        seconds = time.monotonic() - began_s
+        for tenant, rows in batch.rows.items():
+            self._queue.charge(tenant, seconds * rows / batch.rows.total())
+        return bool(written)
 
     async def _spend(self, timer_keys: list[int]) -> bool:
         """Take away signals to instances that have ended, but not what is locked; say whether there may be more."""

@@ -847,6 +847,8 @@ CREATE INDEX deliveries_by_lane ON shardclock.deliveries USING btree (target, te
 
 CREATE INDEX deliveries_failing ON shardclock.deliveries USING btree (target, tenant_id, next_attempt_at, ((timer_key + 0))) WHERE (failed_attempts > 0);
 
+CREATE INDEX deliveries_of_cancellations ON shardclock.deliveries USING btree (tenant_id, next_attempt_at, ((timer_key + 0))) WHERE (((target = 'process:instance'::text) AND ((payload ->> 'kind'::text) = 'cancel'::text)) IS TRUE);
+
 CREATE INDEX deliveries_of_children ON shardclock.deliveries USING btree (name) WHERE (name ~~ 'child:%'::text);
 
 CREATE INDEX deliveries_of_jobs ON shardclock.deliveries USING btree (next_attempt_at, timer_key) WHERE (target ~~ 'job:%'::text);

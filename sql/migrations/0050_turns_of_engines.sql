@@ -4,3 +4,7 @@
 -- key is an expression, so that no plan takes timers_by_process_instance, which would read the timers of all tokens.
 create index timers_by_token on shardclock.timers ((process_instance_key + 0), element_instance_key)
     where (target = 'process:instance') is true;
+
+-- An engine reads the cancellations of a tenant before all other signals of the tenant.
+create index deliveries_of_cancellations on shardclock.deliveries (tenant_id, next_attempt_at, (timer_key + 0))
+    where (target = 'process:instance' and payload ->> 'kind' = 'cancel') is true;

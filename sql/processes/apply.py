@@ -39,6 +39,11 @@ class Writes:
             if rows := getattr(other, name):
                 getattr(self, name).extend(rows)
 
+    @property
+    def size(self) -> int:
+        """Count the rows."""
+        return sum(len(getattr(self, name)) for name in LISTS)
+
     def of(self, instance_keys: Sequence[int]) -> "Writes":
         """Return the part that is of these instances alone."""
         keys = frozenset(instance_keys)

@@ -1,30 +1,164 @@
--- Reads the signals of the holder's instances that are due, with what is known of these instances. It claims nothing: an
--- instance's version protects what is written. Signals wait for the start of their instance. A signal that no engine
--- could take is put off, and the later signals of its instance wait for it. Two do not wait: the start, and a cancellation
--- of an instance that has begun.
+-- Reads the signals of the holder's instances that are due, with the instances' states. It claims nothing: an instance's
+-- version protects its row. Each tenant has a lane, and each lane has a share of the batch: no lane is read further than
+-- its share. The lanes of tenants that have used least come first. In a lane, cancellations come first, each with the start
+-- of its instance if no engine has begun that. Other signals wait for the start of their instance. A signal that no engine
+-- could take is put off, and the later signals of its instance wait for it, but for a cancellation.
 --
 -- in:    :holder bigint, :batch integer, :bytes bigint: after so many of signals and states there is no other signal,
 --        :stripe integer of :stripes integer: a part of the holder's instances, from 0;
---        :without bigint[]: instances that are left out
+--        :without bigint[]: instances that are left out, but for their cancellations,
+--        :tenants text[] and :ahead_s double precision[]: how many seconds more than others some tenants have used,
+--        :after_tenant text: the search for lanes begins after this tenant; '' is the beginning
 -- out:   timer_key bigint (the signal's), instance_key bigint, is_first boolean (the instance is to begin),
 --        token bigint or null, node_id text or null, tenant_id text, signal text or null (JSON; null: a timer has fired),
 --        failed_attempts integer, due_at timestamptz, version bigint, definition_key bigint, process_id text,
 --        parent_key bigint, parent_token bigint, state text (with its first signal alone), has_ended boolean: of the
---        instance, null if there is none; server_time timestamptz: in the order in which they are to be taken
+--        instance, or of the root of an instance that is to begin; null if there is none; server_time timestamptz:
+--        in the order in which they are to be taken; a start may be there twice;
+--        the last row has next_tenant text (the next :after_tenant) and nulls, if there may be more lanes
 -- locks: nothing
--- index: deliveries_of_processes, up to the batch; deliveries_put_off, deliveries_pkey and instances_pkey, one probe for
---        each; holders_pkey
-with due as (
+-- index: deliveries_by_lane, one probe for each lane, and up to its share; deliveries_of_cancellations, up to the same
+--        share; deliveries_put_off, deliveries_pkey and instances_pkey, one probe for each signal; holders_pkey
+with recursive me as materialized (
+    select h.part, h.part_count
+    from shardclock.holders h
+    where h.holder = :holder::bigint
+        and h.ended_at is null
+        and h.part is not null
+        -- Nothing goes on in a copy: docs/decisions/0016-a-copy-does-not-fire.md.
+        and shardclock.hold_reason(h.identity) is null
+),
+lane (target, tenant_id, soonest, number) as (
+    (
+        select d.target, d.tenant_id, d.next_attempt_at, 1
+        from me
+        cross join lateral (
+            select d.target, d.tenant_id, d.next_attempt_at
+            from shardclock.deliveries d
+            where (d.target, d.tenant_id) > ('process:instance', :after_tenant::text)
+            order by d.target, d.tenant_id, d.next_attempt_at
+            limit 1
+        ) d
+        where d.target = 'process:instance'
+    )
+    union all
+    select d.target, d.tenant_id, d.next_attempt_at, p.number + 1
+    from lane p
+    cross join lateral (
+        select d.target, d.tenant_id, d.next_attempt_at
+        from shardclock.deliveries d
+        where d.target = p.target and d.tenant_id > p.tenant_id
+        order by d.target, d.tenant_id, d.next_attempt_at
+        limit 1
+    ) d
+    where p.number < 500
+),
+open_lane as materialized (
+    select l.target, l.tenant_id, row_number() over (order by coalesce(u.ahead_s, 0), l.soonest) as turn
+    from lane l
+    left join unnest(:tenants::text[], :ahead_s::double precision[]) as u (tenant_id, ahead_s)
+        on u.tenant_id = l.tenant_id
+    where l.soonest <= now()
+),
+share as materialized (
+    select greatest(1, :batch::integer / greatest(1, count(*)))::integer as signals from open_lane
+),
+due as (
     select
+        o.turn,
+        d.rank,
+        d.rank = 0 and d.process_instance_key is not null as is_after_start,
         d.timer_key,
         coalesce(d.process_instance_key, d.timer_key) as instance_key,
         d.process_instance_key,
         d.element_instance_key,
         d.target_element_id,
         d.tenant_id,
-        d.payload::text as signal,
+        d.payload,
         d.failed_attempts,
-        d.next_attempt_at,
+        d.next_attempt_at
+    from (select * from open_lane l order by l.turn) o
+    cross join share
+    cross join me
+    cross join lateral (
+        (
+            select 0 as rank, d.*
+            from shardclock.deliveries c
+            cross join lateral (
+                select d.*
+                from shardclock.deliveries d
+                where d.timer_key = any (array[c.process_instance_key, c.timer_key])
+                    and (d.timer_key = c.timer_key or (d.process_instance_key is null and d.tenant_id = c.tenant_id))
+                        is true
+            ) d
+            where (c.target = 'process:instance' and c.payload ->> 'kind' = 'cancel') is true
+                and c.tenant_id = o.tenant_id
+                and c.next_attempt_at <= now()
+                and c.process_instance_key % 840 % me.part_count = me.part
+                and c.process_instance_key / 840 % :stripes::integer = :stripe::integer
+                -- A start that was put off comes first.
+                and coalesce(
+                    (select b.next_attempt_at from shardclock.deliveries b where b.timer_key = c.process_instance_key),
+                    c.next_attempt_at
+                ) <= now()
+            order by c.next_attempt_at, c.timer_key + 0
+            limit share.signals
+        )
+        union all
+        (
+            select 1, d.*
+            from shardclock.deliveries d
+            where d.target = o.target
+                and d.tenant_id = o.tenant_id
+                and d.next_attempt_at <= now()
+                and coalesce(d.process_instance_key, d.timer_key) % 840 % me.part_count = me.part
+                and coalesce(d.process_instance_key, d.timer_key) / 840 % :stripes = :stripe
+                and coalesce(d.process_instance_key, d.timer_key) <> all (:without::bigint[])
+                and (
+                    d.process_instance_key is null
+                    or d.element_instance_key is not null
+                    or d.payload ->> 'kind' is distinct from 'cancel'
+                )
+                -- A start that was redriven at a rate is due later than a signal that was sent to it before: the signal
+                -- waits. A signal to a token other than the process itself (1) is to an instance that has begun. Asked for
+                -- a value, here and above, or a plan that was made while nothing waited reads all deliveries for each
+                -- signal.
+                and (
+                    d.element_instance_key > 1
+                    or coalesce(
+                        (
+                            select b.next_attempt_at
+                            from shardclock.deliveries b
+                            where b.timer_key = d.process_instance_key
+                        ),
+                        d.next_attempt_at
+                    ) <= d.next_attempt_at
+                )
+                and (
+                    not exists (
+                        select
+                        from shardclock.deliveries e
+                        where e.target = 'process:instance'
+                            and e.failed_attempts > 0
+                            and coalesce(e.process_instance_key, e.timer_key)
+                                = coalesce(d.process_instance_key, d.timer_key)
+                            and e.timer_key <> d.timer_key
+                            -- Of two that were put off, the older one goes on: neither waits for ever.
+                            and (d.failed_attempts = 0 or e.timer_key < d.timer_key)
+                    )
+                    or d.process_instance_key is null
+                )
+            order by d.next_attempt_at, d.timer_key + 0
+            limit share.signals
+        )
+        limit share.signals
+    ) d
+    limit :batch
+),
+known as (
+    select
+        d.*,
+        d.payload::text as signal,
         i.version,
         i.definition_key,
         i.process_id,
@@ -33,94 +167,56 @@ with due as (
         -- Once for each instance: it may be large, and many signals may be for it.
         case
             when row_number() over (
-                partition by coalesce(d.process_instance_key, d.timer_key) order by d.next_attempt_at, d.timer_key
+                partition by d.instance_key order by d.rank, d.is_after_start, d.next_attempt_at, d.timer_key
             ) = 1 then i.state
         end as state,
         i.ended_at is not null as has_ended
-    from shardclock.holders h
-    cross join lateral (
-        select d.*
-        from shardclock.deliveries d
-        where d.target = 'process:instance'
-            and d.next_attempt_at <= now()
-            and coalesce(d.process_instance_key, d.timer_key) % 840 % h.part_count = h.part
-            and coalesce(d.process_instance_key, d.timer_key) / 840 % :stripes::integer = :stripe::integer
-            and coalesce(d.process_instance_key, d.timer_key) <> all (:without::bigint[])
-            -- A start that was redriven at a rate is due later than what was sent to it before: that waits for it. What is
-            -- for a token other than the process itself (1) is for an instance that has begun. Asked for a value, here
-            -- and below, or a plan that was made while nothing waited reads all deliveries for each signal.
-            and (
-                d.element_instance_key > 1
-                or coalesce(
-                    (select b.next_attempt_at from shardclock.deliveries b where b.timer_key = d.process_instance_key),
-                    d.next_attempt_at
-                ) <= d.next_attempt_at
-            )
-            and (
-                not exists (
-                    select
-                    from shardclock.deliveries e
-                    where e.target = 'process:instance'
-                        and e.failed_attempts > 0
-                        and coalesce(e.process_instance_key, e.timer_key) = coalesce(d.process_instance_key, d.timer_key)
-                        and e.timer_key <> d.timer_key
-                        -- Of two that were put off, the older one goes on: neither waits for ever.
-                        and (d.failed_attempts = 0 or e.timer_key < d.timer_key)
-                )
-                or d.process_instance_key is null
-                or (
-                    d.payload ->> 'kind' = 'cancel'
-                    -- An instance that is yet to begin is cancelled after that.
-                    and (
-                        select b.next_attempt_at
-                        from shardclock.deliveries b
-                        where b.timer_key = d.process_instance_key
-                    ) is null
-                )
-            )
-        order by d.next_attempt_at, d.timer_key
-        limit :batch::integer
-    ) d
+    from due d
     left join lateral (
         select i.*
         from shardclock.instances i
-        where i.instance_key = coalesce(d.process_instance_key, d.timer_key) and i.tenant_id = d.tenant_id
+        where i.instance_key = d.instance_key and i.tenant_id = d.tenant_id
         limit 1
     ) i on true
-    where h.holder = :holder::bigint
-        and h.ended_at is null
-        and h.part is not null
-        -- Nothing goes on in a copy: docs/decisions/0016-a-copy-does-not-fire.md.
-        and shardclock.hold_reason(h.identity) is null
 ),
 measured as (
     select
-        d.*,
+        k.*,
         -- A signal as text: a number of a few bytes may have thousands of digits. The length of a state is known without
         -- reading it.
-        sum(coalesce(octet_length(d.signal), 0) + coalesce(octet_length(d.state), 0)) over (
-            order by d.next_attempt_at, d.timer_key rows between unbounded preceding and 1 preceding
+        sum(coalesce(octet_length(k.signal), 0) + coalesce(octet_length(k.state), 0)) over (
+            order by k.turn, k.rank, k.is_after_start, k.next_attempt_at, k.timer_key
+            rows between unbounded preceding and 1 preceding
         ) as bytes_before
-    from due d
+    from known k
 )
+(
+    select
+        m.timer_key,
+        m.instance_key,
+        m.process_instance_key is null as is_first,
+        m.element_instance_key as token,
+        m.target_element_id as node_id,
+        m.tenant_id,
+        m.signal,
+        m.failed_attempts,
+        m.next_attempt_at as due_at,
+        m.version,
+        m.definition_key,
+        m.process_id,
+        m.parent_key,
+        m.parent_token,
+        m.state,
+        m.has_ended,
+        clock_timestamp() as server_time,
+        null::text as next_tenant
+    from measured m
+    where coalesce(m.bytes_before, 0) < :bytes::bigint
+    order by m.turn, m.rank, m.is_after_start, m.next_attempt_at, m.timer_key
+)
+union all
 select
-    m.timer_key,
-    m.instance_key,
-    m.process_instance_key is null as is_first,
-    m.element_instance_key as token,
-    m.target_element_id as node_id,
-    m.tenant_id,
-    m.signal,
-    m.failed_attempts,
-    m.next_attempt_at as due_at,
-    m.version,
-    m.definition_key,
-    m.process_id,
-    m.parent_key,
-    m.parent_token,
-    m.state,
-    m.has_ended,
-    clock_timestamp() as server_time
-from measured m
-where coalesce(m.bytes_before, 0) < :bytes::bigint
-order by m.next_attempt_at, m.timer_key
+    null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, clock_timestamp(),
+    l.tenant_id
+from lane l
+where l.number = 500

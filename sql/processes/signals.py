@@ -1,7 +1,7 @@
 """Read the signals that are due, and put off those that can't be taken."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
@@ -50,12 +50,44 @@ class Stripe:
 WHOLE = Stripe()
 
 
-async def read_due_signals(
-    session: Session, holder: int, *, batch: int, stripe: Stripe = WHOLE, without: Iterable[int] = ()
-) -> list[DueSignal]:
-    """Read the signals of the holder's instances that are due, soonest first; nothing is claimed.
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """The order in which the lanes of tenants are read.
 
-    `without` names instances whose signals are left out.
+    shape:   `ahead_s` by tenant, of tenants that have used more than others; the search begins after `after_tenant`
+    units:   seconds of work
+    """
+
+    ahead_s: Mapping[str, float] = field(default_factory=dict)
+    after_tenant: str = ""
+
+
+ALL_LANES = Lanes()
+
+
+class Poll(NamedTuple):
+    """The signals that one statement found.
+
+    shape:   tenants that are ahead come last; of one tenant cancellations come first, then the soonest;
+             `next_tenant` is where the next search for lanes begins, "" at the beginning
+    """
+
+    signals: list[DueSignal]
+    next_tenant: str
+
+
+async def read_due_signals(
+    session: Session,
+    holder: int,
+    *,
+    batch: int,
+    stripe: Stripe = WHOLE,
+    without: Iterable[int] = (),
+    lanes: Lanes = ALL_LANES,
+) -> Poll:
+    """Read the signals of the holder's instances that are due, a share of the batch for each tenant; claim nothing.
+
+    `without` names instances whose signals are left out, but for a cancellation.
 
     shape:   at most `batch`, and fewer if they are large, but always the first one
     errors:  StoreUnavailable  no answer in time: ask again
@@ -69,8 +101,17 @@ async def read_due_signals(
         stripe=stripe.number,
         stripes=stripe.count,
         without=list(without),
+        tenants=list(lanes.ahead_s),
+        ahead_s=list(lanes.ahead_s.values()),
+        after_tenant=lanes.after_tenant,
     )
-    return [DueSignal._make(row) for row in rows]
+    next_tenant = ""
+    if rows and rows[-1]["timer_key"] is None:
+        next_tenant = rows.pop()["next_tenant"]
+    seen: dict[int, DueSignal] = {}
+    for row in rows:
+        seen.setdefault(row["timer_key"], DueSignal._make(row[:-1]))
+    return Poll(list(seen.values()), next_tenant)
 
 
 async def put_off_signals(

@@ -73,7 +73,7 @@ async def test_what_a_zombie_writes_is_seen_by_p3_and_p4(
         await engine.step()
         (task,) = await tasks.find_tasks(session)
         assert await tasks.complete_task(session, task.task_key, variables={}) == "COMPLETED"
-        taken = await read_due_signals(session, ZOMBIE, batch=10)
+        taken = (await read_due_signals(session, ZOMBIE, batch=10)).signals
         definitions = engine._runners[key // 840 % len(engine._runners)]._definitions
         late = advance_by(taken, definitions.get(deployed.definition_key, "default"), deployed.definition_key).writes()
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 import structlog
 
+import engine.batches
 import engine.runner
 from engine import advancing, outbox
 from engine.runner import SignalRunner
 from engine.stats import EngineStats
 from service.processes import variables_of
 from sql.processes import instances, tasks
+from sql.processes.signals import Poll
 from sql.session import Session, StoreUnavailable
 from tests.support.bpmn import SHARED, flows
 from tests.support.bpmn_cluster import running
@@ -84,7 +86,7 @@ async def test_what_an_instance_throws_to_itself_has_a_bound(monkeypatch: pytest
 
 async def test_a_batch_that_writes_much_is_written_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     # Given twenty instances that are to begin, with a state of 100,000 characters and as much for a worker
-    monkeypatch.setattr(engine.runner, "BATCH_CHARS", 500_000)
+    monkeypatch.setattr(engine.batches, "BATCH_CHARS", 500_000)
     async with running() as it:
         await it.deploy(f'{START}<serviceTask id="t">{TASK}</serviceTask>', connected="s>t")
         start = "select shardclock.start_process('p', jsonb_build_object('big', repeat('x', 100000)))"
@@ -246,11 +248,11 @@ async def test_instances_that_were_left_out_are_so_no_more_if_to_read_past_them_
 ) -> None:
     left_out: list[set[int]] = []
 
-    async def read(*_: Any, without: Collection[int], **__: Any) -> list[Any]:
+    async def read(*_: Any, without: Iterable[int], **__: Any) -> Poll:
         left_out.append(set(without))
-        if without:
+        if left_out[-1]:
             raise StoreUnavailable("it takes too long")
-        return []
+        return Poll([], "")
 
     monkeypatch.setattr(engine.runner, "read_due_signals", read)
     it = SignalRunner(
@@ -260,7 +262,7 @@ async def test_instances_that_were_left_out_are_so_no_more_if_to_read_past_them_
         batch=500,
         log=structlog.get_logger(),
     )
-    it._left_out.add(7)
+    it._left_out["default"] = {7}
     with pytest.raises(StoreUnavailable):
         await it.turn()
 

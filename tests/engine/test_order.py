@@ -87,8 +87,12 @@ async def test_only_what_was_put_off_is_read_to_know_whether_a_signal_is_behind_
     await query(dsn, add)
     await add_holder(dsn, 1, 0, 1)
     taking = await prepare(dsn, "read_due_signals")
-    reading = await taking.explain("1", "500", "1000000", "0", "1", "'{}'", touched=True, table="deliveries")
-    assert reading.indexes == {"deliveries_of_processes", "deliveries_put_off", "deliveries_pkey"}
+    reading = await taking.explain(
+        "1", "500", "1000000", "0", "1", "'{}'", "'{}'", "'{}'", "''", touched=True, table="deliveries"
+    )
+    assert reading.indexes == {
+        "deliveries_by_lane", "deliveries_of_cancellations", "deliveries_put_off", "deliveries_pkey"
+    }  # fmt: skip
     # It reads the 500 that it takes, and looks in vain for their starts. At most 20 wait behind the ten that were put
     # off; for each it reads one more.
     assert reading.rows <= 600

@@ -59,10 +59,10 @@ def when_it_has_read(runner: SignalRunner, patch: pytest.MonkeyPatch, do: Callab
     """Do something once, when a runner has read its signals and has not advanced an instance yet."""
     load = runner._load
 
-    async def loading(going: Any) -> None:
+    async def loading(going: Any) -> Any:
         patch.setattr(runner, "_load", load)
         await do()
-        await load(going)
+        return await load(going)
 
     patch.setattr(runner, "_load", loading)
 
@@ -130,7 +130,7 @@ async def test_an_engine_that_was_declared_dead_buries_no_signal(dsn: str) -> No
         key = await processes.start(it.session, "p")
         await it.settle()
         assert await instances.set_variables(it.session, key, {"a": 1})
-        (signal,) = await read_due_signals(it.session, 1, batch=10)
+        (signal,) = (await read_due_signals(it.session, 1, batch=10)).signals
         await end_holders(it.session, [1], why="died")
 
         given_up = await put_off_signals(

@@ -123,7 +123,7 @@ async def test_nobody_gets_a_task_and_no_instance_goes_on_while_an_operator_hold
 
         # What is under way is answered, and its instance waits.
         assert await complete_service_task(it.session, task.task_key, task.claim, variables={}) == "COMPLETED"
-        assert await read_due_signals(it.session, 88, batch=10) == []
+        assert (await read_due_signals(it.session, 88, batch=10)).signals == []
         await instances.start_process(it.session, "p", variables={}, tenant_id="default")
         assert await take(it) == []
 

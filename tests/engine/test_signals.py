@@ -144,7 +144,7 @@ async def test_an_instance_that_another_engine_has_advanced_is_not_written_twice
         (task,) = await tasks.find_tasks(it.session)
         assert await tasks.complete_task(it.session, task.task_key, variables={}) == "COMPLETED"
         # Another engine has read the same signal, and this one writes first.
-        taken = await read_due_signals(it.session, it.engine.holder, batch=10)
+        taken = (await read_due_signals(it.session, it.engine.holder, batch=10)).signals
         definition_key = taken[0].definition_key
         assert definition_key is not None
         late = advance_by(

@@ -45,9 +45,10 @@ async def test_one_statement_takes_32_mib_and_the_rest_later(dsn: str, state: st
     await query(dsn, INSTANCES, COUNT, state)
     await query(dsn, SIGNALS, COUNT, payload)
     async with Session(dsn, application="test", timeout_s=30) as session:
-        taken = await read_due_signals(session, 1, batch=500)
+        taken = (await read_due_signals(session, 1, batch=500)).signals
         assert TAKEN_BYTES_MAX - MIB < size_of(taken) < TAKEN_BYTES_MAX + MIB
-        rest = await read_due_signals(session, 1, batch=500, without=[it.instance_key for it in taken])
+        without = [it.instance_key for it in taken]
+        rest = (await read_due_signals(session, 1, batch=500, without=without)).signals
         assert [it.instance_key for it in taken + rest] == list(range(1, len(taken + rest) + 1))
 
 

@@ -216,7 +216,7 @@ async def test_neither_workers_nor_engines_take_anything_in_a_database_that_is_o
     async with Session(dsn, application="test") as session, WorkerClient(dsn, BEFORE) as worker:
 
         async def taken() -> tuple[int, int]:
-            return len(await worker.take()), len(await read_due_signals(session, BEFORE, batch=10))
+            return len(await worker.take()), len((await read_due_signals(session, BEFORE, batch=10)).signals)
 
         assert await taken() == (0, 0)
         assert await release(session, "prod")

@@ -293,6 +293,7 @@ join (
 async def test_a_look_for_signals_reads_its_batch_however_many_are_due(waiting: str, state: str) -> None:
     await add_holder(waiting, 9, role="engine")
     asked = {"holder": 9, "batch": len(FEW), "bytes": 1_000_000, "stripe": 0, "stripes": 1, "without": []}
+    asked |= {"tenants": [], "ahead_s": [], "after_tenant": ""}
     given = literals("read_due_signals", **asked)
     if state == "analyzed":
         await query(waiting, DUE)
@@ -311,5 +312,26 @@ async def test_a_look_for_signals_reads_its_batch_however_many_are_due(waiting: 
     assert rows["deliveries"] <= 5 * len(FEW), "each, its start, and what was put off before it"
     assert rows["instances"] <= len(FEW)
     assert indexes <= {
-        "deliveries_of_processes", "deliveries_put_off", "deliveries_pkey", "instances_pkey", "instances_by_process",
+        "deliveries_by_lane", "deliveries_of_cancellations", "deliveries_put_off", "deliveries_pkey", "instances_pkey",
+        "instances_by_process",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("state", ["new", "analyzed"])
+async def test_a_look_for_signals_reads_past_no_backlog_of_another_tenant(waiting: str, state: str) -> None:
+    await add_holder(waiting, 9, role="engine")
+    await query(waiting, DUE)
+    await query(waiting, "update shardclock.deliveries set tenant_id = 'busy' where target = 'process:instance'")
+    await query(waiting, "select shardclock.send_signal(null, tenant, '{}') from unnest(array['a', 'zzz']) tenant")
+    if state == "analyzed":
+        await query(waiting, "analyze shardclock.deliveries, shardclock.instances")
+    look = await prepare(waiting, "read_due_signals")
+    asked = {"holder": 9, "batch": 12, "bytes": 1_000_000, "stripe": 0, "stripes": 1, "without": []}
+    given = literals("read_due_signals", **asked, tenants=[], ahead_s=[], after_tenant="")
+
+    rows, _ = await reading(look, given)
+    found = await look.connection.fetch(f"execute read_due_signals ({', '.join(given)})")
+
+    await look.connection.close()
+    assert {row["tenant_id"]: None for row in found}.keys() == {"a", "busy", "zzz"}
+    assert rows["deliveries"] <= 5 * 12

@@ -1,0 +1,87 @@
+"""Advance one batch in memory: the instances of all tenants in turn, within bounds of time and of characters."""
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from engine.advancing import Advanced, advance_by, definition_of
+from engine.definitions import Definitions, Gone
+from engine.fair_queue import FairQueue
+from engine.inbox import CANCEL, kind_of, said_by
+from sql.processes.apply import Writes
+from sql.processes.signals import DueSignal
+
+BATCH_S = 0.25  # after so long a batch is written, and the rest of its signals are taken again
+BATCH_CHARS = 16 * 1_048_576  # the same for what is to be written
+
+Signals = Sequence[DueSignal]
+
+
+class CanceledUnbegun(Gone):
+    """A client has cancelled an instance, and then its start was given up."""
+
+
+@dataclass(slots=True)
+class Batch:
+    """What became of the signals of one turn in memory.
+
+    shape:   `rows` counts the rows that are to be written, by tenant
+    """
+
+    writes: Writes = field(default_factory=Writes)
+    read: dict[int, Signals] = field(default_factory=dict)
+    advanced: dict[int, Advanced] = field(default_factory=dict)
+    failed: list[tuple[Signals, Exception]] = field(default_factory=list)
+    rows: Counter[str] = field(default_factory=Counter)
+
+    def add(self, signals: Signals, done: Advanced) -> int:
+        """Add an instance that has advanced; return how many characters are to be written of it.
+
+        errors:  StateTooLarge
+        """
+        writes = done.writes()
+        self.writes.add(writes)
+        self.rows[done.owner.tenant_id] += writes.size
+        self.advanced[done.owner.instance_key] = done
+        self.read[done.owner.instance_key] = signals
+        return done.chars + sum(len(row["state"] or "") for row in writes.steps)
+
+    def cut(self) -> dict[str, set[int]]:
+        """Find the instances for whose signals there was not enough time, by tenant; a tenant may have none."""
+        found: defaultdict[str, set[int]] = defaultdict(set)
+        for key, done in self.advanced.items():
+            found[done.owner.tenant_id] |= {key} if len(done.signals) < len(self.read[key]) else set()
+        return found
+
+
+def by_tenant(instances: Iterable[Signals]) -> dict[str, list[Signals]]:
+    """Sort instances by their tenants, each tenant's in their order."""
+    found: defaultdict[str, list[Signals]] = defaultdict(list)
+    for signals in instances:
+        found[signals[0].tenant_id].append(signals)
+    return found
+
+
+def advance_all(instances: Iterable[Signals], definitions: Definitions, queue: FairQueue) -> Batch:
+    """Advance instances until the batch is full; each tenant pays for the processor's time that its instances take."""
+    batch, began_s, chars = Batch(), time.monotonic(), 0
+    for signals in queue.in_turn(by_tenant(instances)):
+        work_s = time.thread_time()
+        try:
+            chars += batch.add(signals, _advance(signals, definitions))
+        except Exception as error:  # noqa: BLE001 - whatever one instance does, the others go on
+            batch.failed.append((signals, error))
+        queue.charge(signals[0].tenant_id, time.thread_time() - work_s)
+        if chars > BATCH_CHARS or time.monotonic() - began_s > BATCH_S:
+            break
+    return batch
+
+
+def _advance(signals: Signals, definitions: Definitions) -> Advanced:
+    first = signals[0]
+    if first.version is None and not first.is_first:
+        gone = CanceledUnbegun if kind_of(said_by(first)) == CANCEL else Gone
+        raise gone(f"there is no instance {first.instance_key}")
+    key = definition_of(first)
+    return advance_by(signals, definitions.get(key, first.tenant_id), key)

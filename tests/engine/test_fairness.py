@@ -1,0 +1,191 @@
+"""One tenant's work delays no other tenant by more than a batch, and no cancellation waits behind other signals."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine import advancing, batches, runner
+from engine.fair_queue import FairQueue
+from service import processes
+from sql.processes import instances
+from tests.support.bpmn import SHARED, flows, model
+from tests.support.bpmn_cluster import Processes, running
+
+START, END = '<startEvent id="s"/>', '<endEvent id="e"/>'
+COUNT = (
+    '<scriptTask id="x"><extensionElements><zeebe:script expression="=n + 1" resultVariable="n"/>'
+    '</extensionElements></scriptTask><exclusiveGateway id="g" default="g-x"/>'
+)
+FOR_EVER = "s>x x>g g>x g>e[n < 0]"
+
+
+async def deploy(it: Processes, elements: str, *, tenant: str, process_id: str = "p", connected: str) -> None:
+    written = model(elements, connected=connected, process_id=process_id)
+    await processes.deploy(it.session, written, resource=f"{process_id}.bpmn", tenant_id=tenant)
+
+
+async def begin(it: Processes, tenant: str, count: int = 1, process_id: str = "p") -> list[int]:
+    start = "select shardclock.start_process($1, '{\"n\": 0}', $2) as key from generate_series(1, $3::integer)"
+    return [row["key"] for row in await it.query(start, process_id, tenant, count)]
+
+
+async def ended(it: Processes, key: int) -> bool:
+    return bool(await it.query("select from shardclock.instances where instance_key = $1 and outcome is not null", key))
+
+
+@pytest.mark.parametrize("count", [8, 300])
+async def test_loops_without_an_end_delay_another_tenant_by_a_batch(count: int) -> None:
+    async with running() as it:
+        await deploy(it, START + COUNT + END, tenant="busy", connected=FOR_EVER)
+        await deploy(it, START + END, tenant="zzz", connected="s>e")
+        await begin(it, "busy", count)
+        (turns,) = it.engine._runners
+        turns._batch = turns._batch_max
+        for _ in range(5):
+            await turns.turn()
+        for _ in range(3):
+            (key,) = await begin(it, "zzz")
+
+            await turns.turn()
+
+            assert await ended(it, key)
+
+
+async def test_a_backlog_of_one_tenant_delays_another_tenant_by_no_batch() -> None:
+    async with running() as it:
+        for tenant in ("busy", "zzz"):
+            await deploy(it, START + END, tenant=tenant, connected="s>e")
+        backlog = await begin(it, "busy", 100)
+        (key,) = await begin(it, "zzz")
+        (turns,) = it.engine._runners
+        turns._batch = 4
+
+        await turns.turn()
+
+        assert await ended(it, key)
+        assert await ended(it, backlog[0])
+
+
+async def test_an_instance_that_waits_for_its_share_goes_on_though_another_tenant_is_cut_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Given an instance whose message has no room in its share, beside a tenant whose instances are cut in each batch
+    monkeypatch.setattr(advancing, "NODES_MAX", 1)
+    task = '<userTask id="u"/>'
+    async with running() as it:
+        await deploy(it, START + COUNT + END, tenant="busy", connected=FOR_EVER)
+        await deploy(it, START + task, tenant="zzz", connected="s>u")
+        (key,) = await begin(it, "zzz")
+        await it.query(
+            "select shardclock.set_variables($1, jsonb_build_object('v', i)) from generate_series(1, 9) i", key
+        )
+        (turns,) = it.engine._runners
+        for _ in range(30):
+            for busy in await begin(it, "busy"):
+                await it.query("select shardclock.set_variables($1, '{\"v\": 1}') from generate_series(1, 9)", busy)
+            await turns.turn()
+        left = await it.query("select from shardclock.deliveries where tenant_id = 'zzz'")
+        assert left == []
+
+
+async def test_models_that_are_read_for_one_tenant_delay_another_by_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "BATCH_S", 1e-9)
+    async with running() as it:
+        for number in range(5):
+            await deploy(it, START + END, tenant="busy", process_id=f"p{number}", connected="s>e")
+            await begin(it, "busy", process_id=f"p{number}")
+        await deploy(it, START + END, tenant="zzz", connected="s>e")
+        (turns,) = it.engine._runners
+        await turns.turn()
+        (key,) = await begin(it, "zzz")
+
+        await turns.turn()
+
+        assert await ended(it, key), "one model was read in each turn"
+        await it.settle()
+        assert len(await it.query("select from shardclock.instances where outcome = 'COMPLETED'")) == 6
+
+
+async def test_a_cancellation_comes_before_all_other_signals_of_its_instance() -> None:
+    loop = (
+        '<subProcess id="a" triggeredByEvent="true"><startEvent id="as" isInterrupting="false">'
+        '<messageEventDefinition messageRef="m"/></startEvent>'
+        '<scriptTask id="x"><extensionElements><zeebe:script expression="=n + 1" resultVariable="n"/>'
+        '</extensionElements></scriptTask><exclusiveGateway id="g" default="g-ae"/><endEvent id="ae"/>'
+        + flows("as>x x>g g>x[n < 200] g>ae")
+        + "</subProcess>"
+    )
+    async with running() as it:
+        await it.deploy(START + '<userTask id="u"/>' + loop, connected="s>u", beside=SHARED)
+        key = await it.start(order="42")
+        publish = "select shardclock.publish_message('paid', '42', '{\"n\": 0}') from generate_series(1, 500)"
+        await it.query(publish)
+        (turns,) = it.engine._runners
+        for _ in range(3):
+            await turns.turn()
+        assert await instances.cancel_instance(it.session, key) == "SENT"
+
+        await turns.turn()
+
+        assert await it.state(key) == "CANCELED"
+
+
+async def test_a_cancellation_brings_the_start_of_its_instance_to_the_front() -> None:
+    async with running() as it:
+        await it.deploy(START + COUNT + END, connected=FOR_EVER)
+        keys = await begin(it, "default", 100)
+        (turns,) = it.engine._runners
+        turns._batch = 4
+        for _ in range(2):
+            assert await instances.cancel_instance(it.session, keys[-1]) == "SENT"
+
+        await turns.turn()
+
+        assert await it.state(keys[-1]) == "CANCELED"
+        assert await it.history(keys[-1]) != [], "it has begun, and was cancelled in the same step"
+
+
+def test_the_tenant_that_has_used_least_is_next() -> None:
+    queue, order = FairQueue(), []
+    for tenant in queue.in_turn({"a": ["a"] * 6, "b": ["b"] * 6}):
+        order.append(tenant)
+        queue.charge(tenant, 2.0 if tenant == "a" else 1.0)
+    assert order[:9].count("b") == 2 * order[:9].count("a")
+
+
+def test_a_pause_is_no_credit_and_a_heavy_tenant_waits_for_those_that_come() -> None:
+    queue = FairQueue()
+    for tenant in queue.in_turn({"a": ["a"] * 100}):
+        queue.charge(tenant, 1.0)
+    assert queue.ahead_s() == {"a": 1.0}, "by its last item alone"
+    order = []
+    for tenant in queue.in_turn({"a": ["a"] * 3, "b": ["b"] * 3}):
+        order.append(tenant)
+        queue.charge(tenant, 1.0)
+    assert order == ["b", "a", "b", "a", "b", "a"]
+
+
+def test_tenants_that_are_not_ahead_are_forgotten() -> None:
+    queue = FairQueue()
+    for tenant in queue.in_turn({str(number): [str(number)] for number in range(100)}):
+        queue.charge(tenant, 1.0)
+    for _ in queue.in_turn({"a": ["a"] * 3}):
+        queue.charge("a", 5.0)
+    assert set(queue.ahead_s()) == {"a"}
+    assert set(queue._used_s) == {"a"}
+
+
+async def test_a_batch_ends_by_time_whoever_its_instances_are_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "BATCH_S", 0.0)
+    async with running() as it:
+        for tenant in ("busy", "zzz"):
+            await deploy(it, START + END, tenant=tenant, connected="s>e")
+        for _ in range(5):
+            await begin(it, "busy")
+        (key,) = await begin(it, "zzz")
+        (turns,) = it.engine._runners
+
+        await turns.turn()
+        await turns.turn()
+
+        assert await ended(it, key), "of two turns of one instance each, one was its tenant's"
