@@ -853,6 +853,8 @@ CREATE INDEX deliveries_of_children ON shardclock.deliveries USING btree (name) 
 
 CREATE INDEX deliveries_of_jobs ON shardclock.deliveries USING btree (next_attempt_at, timer_key) WHERE (target ~~ 'job:%'::text);
 
+CREATE INDEX deliveries_of_jobs_by_due_date ON shardclock.deliveries USING btree (target, due_date, timer_key) WHERE (target ~~ 'job:%'::text);
+
 CREATE INDEX deliveries_of_processes ON shardclock.deliveries USING btree (next_attempt_at, timer_key) WHERE (target = 'process:instance'::text);
 
 CREATE INDEX deliveries_of_service_tasks ON shardclock.deliveries USING btree (process_instance_key, element_instance_key) WHERE (timer_type = 'SERVICE_TASK'::text);
@@ -1043,7 +1045,7 @@ ALTER TABLE ONLY shardclock.holders
 -- resume_timers(bigint[])  0006_verbs.sql
 -- retry_deliveries(bigint[])  0026_deliveries_in_hand.sql
 -- retry_delivery(bigint)  0014_targets.sql
--- run_job(text, jsonb)  0012_job_verbs.sql
+-- run_job(text, jsonb)  0053_runs_and_queues.sql
 -- run_timer(bigint, text, text, text)  0006_verbs.sql
 -- run_timers(bigint[], text)  0053_runs_and_queues.sql
 -- schedule_timer(timestamp with time zone, text, text, text, text, jsonb, text, text, text, bigint, bigint, text, text, text)  0005_schedule.sql

@@ -39,6 +39,15 @@ from (
                     and (d.failed_attempts = 0 or e.timer_key < d.timer_key)
             )
         )
+        -- A start in a queue waits behind those before it, as in begin_runs.sql.
+        and not (
+            j.overlap is not distinct from 'queue'
+            and exists (
+                select
+                from shardclock.deliveries e
+                where e.target = d.target and (e.due_date, e.timer_key) < (d.due_date, d.timer_key)
+            )
+        )
         order by 1, 2
         limit 1
     )

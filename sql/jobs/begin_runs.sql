@@ -17,7 +17,8 @@
 --        integer, scheduled_at timestamptz, config text, policy text, lease_left interval (of the run that crashed)
 -- locks: the claimed and dropped deliveries and the marked jobs, for the statement; leaves out what others have locked
 -- index: deliveries_of_jobs, the first :look that are due; jobs_pkey and deliveries_pkey, one probe of each for each of
---        these; holders_pkey, holders_ended
+--        these; deliveries_of_jobs_by_due_date and timers_by_target, one probe of each for each job with a queue;
+--        holders_pkey, holders_ended
 with me as materialized (
     select h.part, h.part_count
     from shardclock.holders h
@@ -32,13 +33,14 @@ ended as materialized (
     select h.holder from shardclock.holders h where h.ended_at > coalesce(:now::timestamptz, now()) - :lease::interval
 ),
 due as materialized (
-    select d.timer_key, d.target, d.tenant_id, d.next_attempt_at, d.due_date, d.is_planned
+    select d.timer_key, d.target, d.tenant_id, d.next_attempt_at, d.due_date, d.is_planned, d.was_begun
     from me
     cross join lateral (
         select
             d.timer_key, d.target, d.tenant_id, d.next_attempt_at, d.due_date,
             -- What somebody asked for, or scheduled himself, has no name or another one.
-            (d.name = d.target) is true as is_planned
+            (d.name = d.target) is true as is_planned,
+            d.claims > 0 as was_begun
         from shardclock.deliveries d
         where d.target like 'job:%'
             -- Never clock_timestamp() here: it is volatile, so the index scan would not stop at what is due.
@@ -77,7 +79,7 @@ earlier as materialized (
 ),
 of_job as materialized (
     select
-        due.timer_key, due.target, due.tenant_id, due.next_attempt_at, due.due_date, due.is_planned,
+        due.timer_key, due.target, due.tenant_id, due.next_attempt_at, due.due_date, due.is_planned, due.was_begun,
         j.name, j.priority, j.overlap, j.is_enabled, j.run_timer_key,
         j.run_claims, j.reserves, r.due_date as run_due_date, j.not_before > coalesce(:now::timestamptz, now()) as rests,
         coalesce(e.starts, 0)
@@ -116,41 +118,79 @@ judged as materialized (
             when o.overlap = 'replace'
                 and (o.age < o.waiting or (o.due_date, o.timer_key) < (o.run_due_date, o.run_timer_key))
                 then 'skipped: a later start replaced it'
-            when o.overlap <> 'replace' and o.place > 100 then 'skipped: 100 starts were waiting'
+            when o.overlap <> 'replace' and o.place > 100 and not o.was_begun then 'skipped: 100 starts were waiting'
         end as why_not
     from of_job o
 ),
+first_in_queue as materialized (
+    -- A queue keeps the order of its starts in the slots of all workers: docs/decisions/0075-queues-keep-their-order.md.
+    select f.timer_key, q.name, q.reserves, q.priority, f.next_attempt_at
+    from (
+        select distinct j.name, j.target, j.tenant_id, j.reserves, j.priority
+        from judged j
+        where j.overlap = 'queue' and j.why_not is null and j.run_timer_key is null and j.rests is not true
+    ) q
+    cross join lateral (
+        select d.timer_key, d.due_date, d.next_attempt_at
+        from shardclock.deliveries d
+        where d.target = q.target and d.target like 'job:%' and d.tenant_id = q.tenant_id
+        order by d.due_date, d.timer_key
+        limit 1
+    ) f
+    -- An attempt that waits for its retry is not overtaken.
+    where f.next_attempt_at <= coalesce(:now::timestamptz, now())
+        and f.timer_key <> all (:running)
+        -- Nor is a start whose timer has yet to fire. An unplanned schedule has no start yet. With the limit this is a
+        -- probe of the index, and no join.
+        and (
+            select t.timer_key
+            from shardclock.timers t
+            where t.target = q.target and t.target <> 'log'
+                and t.tenant_id = q.tenant_id
+                and (t.due_date, t.timer_key) < (f.due_date, f.timer_key)
+                and (t.schedule is null or num_nonnulls(t.anchor_occurrence, t.kept_due_date) > 0)
+            order by t.due_date, t.timer_key
+            limit 1
+        ) is null
+),
 chosen as materialized (
     select
-        j.timer_key, j.name, j.crashed, j.run_claims, j.reserves,
+        c.timer_key, c.name, c.crashed, c.run_claims, c.reserves,
         -- A start is as urgent as one of the next lower number that is due five minutes later: so none waits for ever.
         row_number() over (
-            order by j.next_attempt_at + j.priority * interval '5 minutes', j.timer_key
+            order by c.next_attempt_at + c.priority * interval '5 minutes', c.timer_key
         ) as rank
-    from judged j
-    where j.why_not is null
-        and (
-            j.crashed
-            or (
-                j.run_timer_key is null
-                and j.rests is not true
-                and case
-                    when j.overlap = 'replace' then
-                        j.age = j.waiting
-                        -- A later one may stand behind those that were read.
-                        and not exists (
-                            select
-                            from me
-                            join shardclock.deliveries d on d.slot % me.part_count = me.part
-                            where d.target = j.target
-                                and d.tenant_id = j.tenant_id
-                                and d.next_attempt_at <= coalesce(:now::timestamptz, now())
-                                and (d.due_date, d.timer_key) > (j.due_date, j.timer_key)
-                        )
-                    else j.place = 1
-                end
+    from (
+        select f.timer_key, f.name, false as crashed, null::integer as run_claims, f.reserves, f.next_attempt_at, f.priority
+        from first_in_queue f
+        union all
+        select j.timer_key, j.name, j.crashed, j.run_claims, j.reserves, j.next_attempt_at, j.priority
+        from judged j
+        where j.why_not is null
+            and (
+                j.crashed
+                or (
+                    j.overlap <> 'queue'
+                    and j.run_timer_key is null
+                    and j.rests is not true
+                    and case
+                        when j.overlap = 'replace' then
+                            j.age = j.waiting
+                            -- A later one may stand behind those that were read.
+                            and not exists (
+                                select
+                                from me
+                                join shardclock.deliveries d on d.slot % me.part_count = me.part
+                                where d.target = j.target
+                                    and d.tenant_id = j.tenant_id
+                                    and d.next_attempt_at <= coalesce(:now::timestamptz, now())
+                                    and (d.due_date, d.timer_key) > (j.due_date, j.timer_key)
+                            )
+                        else j.place = 1
+                    end
+                )
             )
-        )
+    ) c
 ),
 held as materialized (
     -- Locked first, and asked again on the newest version: from here on both rows of a run are ours, or none is. One after

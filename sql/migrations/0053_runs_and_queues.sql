@@ -193,3 +193,39 @@ begin
     end if;
 end
 $$;
+
+-- The first start of each job with a queue is found in the order in which the starts were asked for, whichever worker's
+-- slot it is in: docs/decisions/0075-queues-keep-their-order.md.
+create index deliveries_of_jobs_by_due_date on shardclock.deliveries (target, due_date, timer_key)
+where target like 'job:%';
+
+-- A start is due when it is asked for, not when its transaction began: else a start of a long transaction would come
+-- before others that were asked for earlier.
+create or replace function shardclock.run_job(name text, config jsonb default null)
+returns bigint
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    why_not text := shardclock.unknown_job(run_job.name, 'default');
+    key bigint;
+begin
+    if run_job.name is null or why_not is not null then
+        raise exception '%', coalesce(why_not, 'job null is unknown: name one')
+            using errcode = 'invalid_parameter_value';
+    end if;
+    if octet_length(run_job.config::text) > 65536 then
+        raise exception 'config has % bytes: the limit is 65536 (64 KiB)', octet_length(run_job.config::text)
+            using errcode = 'invalid_parameter_value';
+    end if;
+    loop
+        insert into shardclock.timers (due_date, target, payload)
+        values (clock_timestamp(), 'job:' || run_job.name, run_job.config)
+        on conflict do nothing
+        returning timers.timer_key into key;
+        exit when key is not null;
+        perform shardclock.advance_keys();
+    end loop;
+    return key;
+end
+$$;

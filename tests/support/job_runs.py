@@ -107,9 +107,11 @@ class JobWorker:
     dsn: str
     holder: int
     now: datetime | None = None
+    part: int = 0
+    part_count: int = 1
 
     async def __aenter__(self) -> Self:
-        await add_worker(self.dsn, self.holder)
+        await add_worker(self.dsn, self.holder, self.part, self.part_count)
         self.session = Session(as_role(self.dsn, "shard"), application="test", timeout_s=BOUND_S, plans=QUEUE_PLANS)
         return self
 

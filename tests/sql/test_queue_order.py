@@ -1,0 +1,272 @@
+"""Prove that a job with a queue makes its runs in the order in which they were asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+
+from jobs.states import RunOutcome
+from sql.clock.moved import next_due
+from sql.cluster.holders import end_holders
+from sql.jobs.runs import BegunRun, How
+from tests.support.factories import BOUND_S, HolderClient, query, value
+from tests.support.job_runs import LEASE_S, JobWorker, declare, fire, is_whole
+from tests.support.jobs import job_spec
+
+ASK = "select shardclock.run_job('refresh')"
+PARTS = 2
+
+
+@pytest.fixture
+def dsn(each_dsn: str) -> str:
+    """Name an empty database on each version."""
+    return each_dsn
+
+
+@pytest.fixture
+async def workers(dsn: str) -> AsyncIterator[list[JobWorker]]:
+    """Give two workers, each with half of the slots."""
+    await declare(dsn, job_spec(overlap="queue", max_retries=3))
+    async with JobWorker(dsn, 11, part=0, part_count=PARTS) as one, JobWorker(dsn, 12, part=1, part_count=PARTS) as two:
+        yield [one, two]
+
+
+async def ask(dsn: str, shard: HolderClient, count: int = 1) -> list[int]:
+    """Ask for runs, one after the other, and let their timers fire."""
+    keys = []
+    for _ in range(count):
+        keys.append(int(await value(dsn, ASK)))
+        await fire(shard)
+    return keys
+
+
+async def begin(*workers: JobWorker) -> list[tuple[JobWorker, BegunRun]]:
+    """Let workers look for starts, one after the other."""
+    return [(worker, run) for worker in workers for run in (await worker.begin()).runs]
+
+
+async def test_starts_in_the_slots_of_several_workers_run_in_order(
+    dsn: str, shard: HolderClient, workers: list[JobWorker]
+) -> None:
+    asked = await ask(dsn, shard, 8)
+    slots = await query(dsn, "select distinct slot % $1 as part from shardclock.deliveries", PARTS)
+    assert len(slots) == PARTS, "else one worker sees all of them"
+
+    ran = []
+    for turn in range(len(asked)):
+        # The worker that has ended a run looks first.
+        ((worker, run),) = await begin(*(workers if turn % 3 else reversed(workers)))
+        ran.append(run.timer_key)
+        assert await worker.end(run) == How.ENDED
+
+    assert ran == asked
+    assert await begin(*workers) == []
+    assert await is_whole(dsn) == []
+
+
+async def test_a_worker_alone_makes_the_starts_of_a_worker_that_finds_no_time(
+    dsn: str, shard: HolderClient, workers: list[JobWorker]
+) -> None:
+    asked = await ask(dsn, shard, 6)
+    parts = {row["timer_key"]: row["slot"] % PARTS for row in await query(dsn, "select * from shardclock.deliveries")}
+    worker = workers[parts[asked[-1]]]
+
+    ran = []
+    while begun := await begin(worker):
+        ran += [run.timer_key for _, run in begun]
+        await worker.end(begun[0][1])
+
+    assert ran == asked
+
+
+@pytest.mark.parametrize("outcome", [RunOutcome.FAILED, RunOutcome.TIMED_OUT, RunOutcome.INTERRUPTED])
+async def test_an_attempt_that_waits_is_not_overtaken(
+    dsn: str, shard: HolderClient, workers: list[JobWorker], outcome: RunOutcome
+) -> None:
+    first, second = await ask(dsn, shard, 2)
+    ((worker, run),) = await begin(*workers)
+    await worker.end(run, outcome, delay_s=30.0, reason="later")
+
+    assert await begin(*workers) == []
+    for each in workers:
+        await each.wait(31.0)
+    ((worker, run),) = await begin(*workers)
+    assert run.timer_key == first
+    await worker.end(run, RunOutcome.FAILED, delay_s=None, reason="its last attempt")
+
+    assert [run.timer_key for _, run in await begin(*workers)] == [second]
+
+
+async def test_a_start_whose_worker_died_is_not_overtaken(
+    dsn: str, shard: HolderClient, workers: list[JobWorker]
+) -> None:
+    asked = await ask(dsn, shard, 3)
+    ((dead, run),) = await begin(*workers)
+    await end_holders(workers[0].session, [dead.holder], why="dead")
+    async with JobWorker(dsn, 13) as heir:
+        found = await heir.one()
+        assert (found.timer_key, found.crashed) == (run.timer_key, True)
+        await heir.end(found, RunOutcome.CRASHED, delay_s=20.0, reason="its worker was lost")
+        assert (await heir.begin()).runs == []
+        await heir.wait(21.0)
+
+        ran = []
+        for _ in asked:
+            again = await heir.one()
+            ran.append(again.timer_key)
+            await heir.end(again)
+
+    assert ran == asked
+
+
+async def test_a_start_whose_timer_has_yet_to_fire_is_not_overtaken(
+    dsn: str, shard: HolderClient, workers: list[JobWorker]
+) -> None:
+    # Given a first start whose timer can't fire, because a client has locked it
+    first = await value(dsn, ASK)
+    client = await asyncpg.connect(dsn, timeout=BOUND_S)
+    transaction = client.transaction()
+    await transaction.start()
+    await client.execute("select from shardclock.timers for update")
+    (second,) = await ask(dsn, shard)
+    assert await value(dsn, "select count(*) from shardclock.deliveries") == 1
+
+    # When workers look for starts, then the second one waits for it.
+    assert await begin(*workers) == []
+    await transaction.rollback()
+    await client.close(timeout=BOUND_S)
+    await fire(shard)
+    ((worker, run),) = await begin(*workers)
+    await worker.end(run)
+    assert [run.timer_key, (await begin(*workers))[0][1].timer_key] == [first, second]
+
+
+async def test_a_paused_start_and_a_rule_without_a_date_keep_nobody_waiting(
+    dsn: str, shard: HolderClient, workers: list[JobWorker]
+) -> None:
+    await value(dsn, ASK)
+    await query(dsn, "select shardclock.pause_timers(array(select timer_key from shardclock.timers))")
+    await query(dsn, "select shardclock.schedule_timer(schedule => '0 8 1 1 *', name => 'n', target => 'job:refresh')")
+
+    (second,) = await ask(dsn, shard)
+
+    assert [run.timer_key for _, run in await begin(*workers)] == [second]
+
+
+async def test_a_start_counts_from_when_it_was_asked_for_and_not_from_its_transaction(
+    dsn: str, shard: HolderClient, workers: list[JobWorker]
+) -> None:
+    client = await asyncpg.connect(dsn, timeout=BOUND_S)
+    async with client.transaction():
+        await client.fetchval("select now()")
+        (first,) = await ask(dsn, shard)
+        second = await client.fetchval(ASK)
+    await client.close(timeout=BOUND_S)
+    await fire(shard)
+
+    ((worker, run),) = await begin(*workers)
+    await worker.end(run)
+
+    assert [run.timer_key, (await begin(*workers))[0][1].timer_key] == [first, second]
+
+
+async def test_a_start_that_was_begun_keeps_its_place_however_many_wait(dsn: str, shard: HolderClient) -> None:
+    await declare(dsn, job_spec(overlap="queue", max_retries=3))
+    async with JobWorker(dsn, 11) as worker:
+        (first,) = await ask(dsn, shard)
+        await worker.end(await worker.one(), RunOutcome.FAILED, delay_s=30.0, reason="later")
+        await query(dsn, "select shardclock.run_job('refresh') from generate_series(1, 120)")
+        await fire(shard)
+        await worker.wait(31.0)
+
+        begun = await worker.begin()
+
+        assert ([run.timer_key for run in begun.runs], begun.dropped > 0) == ([first], True)
+
+
+async def test_a_test_that_moves_the_clock_is_told_of_the_first_start_alone(dsn: str, shard: HolderClient) -> None:
+    await declare(dsn, job_spec(overlap="queue", max_retries=3))
+    async with JobWorker(dsn, 11) as worker:
+        first, _ = await ask(dsn, shard, 2)
+        await worker.end(await worker.one(), RunOutcome.FAILED, delay_s=30.0, reason="later")
+
+        due = await next_due(worker.session)
+
+    assert due is not None
+    assert due.timer_key == first
+
+
+class Story:
+    """Two workers, a shard and a client that act as chance says."""
+
+    def __init__(self, dsn: str, shard: HolderClient, workers: list[JobWorker], seed: int) -> None:
+        self.dsn, self.shard, self.workers = dsn, shard, workers
+        self.chance = random.Random(seed)
+        self.asked: list[int] = []
+        self.begun: list[int] = []
+        self.over: set[int] = set()
+        self.in_hand: list[tuple[JobWorker, BegunRun]] = []
+
+    async def step(self) -> None:
+        """Do one thing."""
+        acts = [self.look] * 3 + [self.end] * 3 + [self.ask, self.pass_time, self.hang]
+        await self.chance.choice(acts)()
+
+    async def look(self) -> None:
+        """Let some workers look for starts."""
+        for worker, run in await begin(*self.chance.sample(self.workers, self.chance.randint(1, PARTS))):
+            first = next(key for key in self.asked if key not in self.over)
+            assert run.timer_key == first, "the first start that is not over"
+            if run.timer_key not in self.begun:
+                self.begun.append(run.timer_key)
+            self.in_hand.append((worker, run))
+
+    async def end(self) -> None:
+        """End a run in one of the ways in which runs end."""
+        if not self.in_hand:
+            return
+        worker, run = self.in_hand.pop()
+        outcome = self.chance.choice([RunOutcome.SUCCEEDED, RunOutcome.FAILED, RunOutcome.INTERRUPTED])
+        if run.crashed:
+            outcome = RunOutcome.CRASHED
+        last = outcome is RunOutcome.SUCCEEDED or (outcome is not RunOutcome.INTERRUPTED and run.attempt > 2)
+        how = await worker.end(run, outcome, delay_s=None if last else self.chance.choice([0.0, 5.0]), reason="chance")
+        if how is How.ENDED and last:
+            self.over.add(run.timer_key)
+
+    async def hang(self) -> None:
+        """Let the workers hang: their leases run out."""
+        self.in_hand.clear()
+
+    async def pass_time(self) -> None:
+        """Let a while pass, or a lease."""
+        length_s = self.chance.choice([1.0, 6.0, LEASE_S + 1.0])
+        await asyncio.gather(*(each.wait(length_s) for each in self.workers))
+
+    async def ask(self) -> None:
+        """Ask for some runs; their timers may fire later."""
+        self.asked += [int(await value(self.dsn, ASK)) for _ in range(self.chance.randint(1, 3))]
+        if self.chance.random() < 0.8:
+            await fire(self.shard)
+
+
+@pytest.mark.parametrize("seed", range(12))
+async def test_no_order_of_asking_beginning_ending_and_dying_changes_the_order_of_the_runs(
+    dsn: str, shard: HolderClient, workers: list[JobWorker], seed: int
+) -> None:
+    story = Story(dsn, shard, workers, seed)
+    for _ in range(80):
+        await story.step()
+
+    await fire(shard)
+    while len(story.over) < len(story.asked):
+        await story.pass_time()
+        await story.look()
+        await story.end()
+
+    assert story.begun == story.asked
+    assert await is_whole(dsn) == []
