@@ -21,6 +21,7 @@ from gateway.reference import page
 from gateway.reference.openapi import openapi_of
 from gateway.requests.callers import Anyone, KeyHolders
 from gateway.requests.headers import HeadAsGet, HeededOnce
+from gateway.requests.key_lookups import KeyLookups
 from gateway.requests.paths import KeptSlashes
 from gateway.requests.queries import known_query
 from gateway.requests.recording import Recorded
@@ -167,9 +168,17 @@ async def _opened(
         aclosing(TaskLines(dsn, stopping)) as task_lines,
         aclosing(WorkThread("models", doing="have models read here")) as models,
         aclosing(WorkThread("previews", doing="preview schedules here")) as previews,
+        Pool(
+            dsn,
+            application="shardclock gateway keys",
+            size=1,
+            timeout_s=settings.gateway_timeout_s,
+            wait_s=settings.gateway_wait_s,
+        ) as key_pool,
+        aclosing(KeyLookups(key_pool)) as lookups,
         watching(health_pool) as watched,
     ):
-        callers = KeyHolders(pool) if needs_keys else Anyone()
+        callers = KeyHolders(lookups) if needs_keys else Anyone()
         gateway = Gateway(
             settings=settings,
             pool=pool,

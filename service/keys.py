@@ -22,6 +22,7 @@ from sql.keys.keys import (
     WantedKey,
     list_keys,
     live_key,
+    live_keys,
     make_key,
     revoke_key,
     rotate_key,
@@ -155,11 +156,30 @@ async def authenticate(session: Session, text: str) -> ApiKey:
     errors:  UnknownKey        it is nobody's, or it has expired or was revoked
              StoreUnavailable  no answer in time
     """
-    written = KEY.fullmatch(text)
-    found = await live_key(session, written["prefix"]) if written else None
-    if found is None or not hmac.compare_digest(found[1], _digest(text)):
+    (found,) = await authenticate_all(session, [text])
+    return found_or_refused(found)
+
+
+async def authenticate_all(session: Session, texts: Sequence[str]) -> list[ApiKey | None]:
+    """Say whose keys these are, by one statement.
+
+    shape:   one for each, in order; None: the key is nobody's, or it has expired or was revoked
+    errors:  StoreUnavailable  no answer in time
+    """
+    prefixes = {text: written["prefix"] for text in texts if (written := KEY.fullmatch(text))}
+    found = await live_keys(session, sorted(set(prefixes.values()))) if prefixes else {}
+    pairs = ((text, found.get(prefixes.get(text, ""))) for text in texts)
+    return [pair[0] if pair and hmac.compare_digest(pair[1], _digest(text)) else None for text, pair in pairs]
+
+
+def found_or_refused(found: ApiKey | None) -> ApiKey:
+    """Return a key that was found.
+
+    errors:  UnknownKey  none was
+    """
+    if found is None:
         raise UnknownKey("this API key is not known, or no longer good: ask who operates the cluster for another one")
-    return found[0]
+    return found
 
 
 def _digest(text: str) -> bytes:

@@ -3,8 +3,6 @@
 A gateway without keys takes each request for the tenant that it names; it listens on loopback only.
 """
 
-import hashlib
-import time
 from collections.abc import Collection
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -14,20 +12,18 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 
 from gateway.requests.headers import header_of
+from gateway.requests.key_lookups import KeyLookups
 from gateway.requests.problems import NO_KEY, NOT_ALLOWED, NOT_FOUND, REFUSED, Problem
-from service.keys import SCOPES, UnknownKey, allows, authenticate
-from sql.keys.keys import ApiKey
-from sql.pool import Pool
-from sql.session import NO_TENANTS, Tenants
+from service.keys import SCOPES, UnknownKey, allows, found_or_refused
+from sql.session import Tenants
 from timers.model import NAME_CHARS_MAX, NAME_RULE
 from timers.refusal import shortened
 
 TENANT_HEADER = "Shardclock-Tenant"
 DEFAULT_TENANT = "default"
 BEARER = "bearer"
-# A gateway asks Postgres about a key once in this time, so a revoked key works this long at most.
-KNOWN_S = 2.0
-KNOWN_MAX = 10_000
+# What a browser sends with a request of its user's own, or of the gateway's own page; other pages' have other values.
+OWN_SITES = frozenset({"none", "same-origin"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +68,8 @@ class Anyone:
     """Take each request for the tenant that it names, with all rights: for programs on this machine.
 
     A browser on this machine sends what any web page tells it to. It names that page as the `Origin`, or, if the page's
-    own name was made to lead here, as the `Host`: neither is answered.
+    own name was made to lead here, as the `Host`: neither is answered. A GET of an image or a script has no `Origin`:
+    `Sec-Fetch-Site`, which no page can change, tells that it is another page's.
     """
 
     async def caller_of(self, headers: Headers) -> Caller:
@@ -82,42 +79,36 @@ class Anyone:
             if place is not None and not is_loopback(_host_of(place)):
                 refused = f"{header} {shortened(header_of(headers, header))}"
                 raise Problem(NOT_ALLOWED, f"{refused} is not this machine, and without API keys only that is served")
+        site = header_of(headers, "Sec-Fetch-Site")
+        if site is not None and site.strip().lower() not in OWN_SITES:
+            raise Problem(
+                NOT_ALLOWED,
+                f"Sec-Fetch-Site {shortened(site)} tells of another web page, and without API keys only programs on"
+                " this machine are served; ask from a program, or set SHARDCLOCK_GATEWAY_KEYS to true",
+            )
         return Caller(_tenant_named(headers) or DEFAULT_TENANT, SCOPES, is_operator=True)
 
 
 class KeyHolders:
     """Know callers by their API keys."""
 
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
-        self._known: dict[bytes, tuple[ApiKey, float]] = {}
+    def __init__(self, lookups: KeyLookups) -> None:
+        self._lookups = lookups
 
     async def caller_of(self, headers: Headers) -> Caller:
         """Return the tenant of the key; a key of an operator acts for the tenant that the request names."""
         scheme, _, text = (header_of(headers, "Authorization") or "").partition(" ")
         if scheme.lower() != BEARER or not text:
             raise _unauthorized("each request needs an API key: send it as Authorization: Bearer sck_…")
-        key = await self._look_up(text.strip())
+        try:
+            key = found_or_refused(await self._lookups.find(text.strip()))
+        except UnknownKey as error:
+            raise _unauthorized(str(error)) from None
         tenant_id, named = key.tenant_id, _tenant_named(headers)
         if tenant_id is not None and named not in (None, tenant_id):
             raise Problem(NOT_FOUND, f"{TENANT_HEADER} {shortened(named)}: your key knows no such tenant")
         tenant_id = tenant_id or named or DEFAULT_TENANT
         return Caller(tenant_id, key.scopes, is_operator=key.tenant_id is None, key=key.prefix, name=key.name)
-
-    async def _look_up(self, text: str) -> ApiKey:
-        digest, now_s = hashlib.sha256(text.encode()).digest(), time.monotonic()
-        known = self._known.get(digest)
-        if known is None or known[-1] < now_s:
-            try:
-                async with self._pool.session(NO_TENANTS) as session:
-                    key = await authenticate(session, text)
-            except UnknownKey as error:
-                self._known.pop(digest, None)
-                raise _unauthorized(str(error)) from None
-            if len(self._known) >= KNOWN_MAX:
-                self._known.clear()
-            known = self._known[digest] = (key, now_s + KNOWN_S)
-        return known[0]
 
 
 def is_loopback(host: str) -> bool:

@@ -1,6 +1,6 @@
 """API keys, as they are stored: all but the key itself."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -103,10 +103,21 @@ async def live_key(session: Session, prefix: str, *, now: datetime | None = None
     """Find a key that is neither expired nor revoked, and the digest of its text; None if there is none.
 
     errors:  StoreUnavailable  no answer in time
-    source:  sql/keys/live_key.sql
+    source:  as of `live_keys`
     """
-    row = await session.row("live_key", prefix=prefix, now=now)
-    return None if row is None else (_key_of(row), row["digest"])
+    return (await live_keys(session, [prefix], now=now)).get(prefix)
+
+
+async def live_keys(
+    session: Session, prefixes: Sequence[str], *, now: datetime | None = None
+) -> dict[str, tuple[ApiKey, bytes]]:
+    """Find those of some keys that are neither expired nor revoked, with the digests of their texts, by prefix.
+
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/keys/live_keys.sql
+    """
+    rows = await session.rows("live_keys", prefixes=list(prefixes), now=now)
+    return {row["prefix"]: (_key_of(row), row["digest"]) for row in rows}
 
 
 async def list_keys(

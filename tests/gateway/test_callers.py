@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 
-from gateway.requests.callers import KNOWN_S
+from gateway.requests.key_lookups import KNOWN_S
 from service import keys as use_cases
 from sql.keys.keys import WantedKey
 from sql.session import Session
@@ -206,7 +206,7 @@ async def test_a_revoked_or_expired_key_is_none_soon(
     locked: Api, owner: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now_s = 1_000.0
-    monkeypatch.setattr("gateway.requests.callers.time.monotonic", lambda: now_s)
+    monkeypatch.setattr("gateway.requests.key_lookups.time.monotonic", lambda: now_s)
     key = await key_of(owner, "ada", "read")
     assert (await locked.get("/v1/timers", **bearing(key))).status == 200
     await use_cases.revoke(owner, key.split("_")[1])
@@ -223,10 +223,10 @@ async def test_a_key_is_looked_up_once_in_a_while_and_not_for_each_request(
 
     async def count(self: Session, name: str, /, **values: object) -> object:
         nonlocal looks
-        looks += name == "live_key"
+        looks += name == "live_keys"
         return await rows(self, name, **values)
 
-    monkeypatch.setattr("gateway.requests.callers.time.monotonic", lambda: now_s)
+    monkeypatch.setattr("gateway.requests.key_lookups.time.monotonic", lambda: now_s)
     monkeypatch.setattr(Session, "rows", count)
     key = await key_of(owner, "ada", "read")
     for turn in (1, 2):
@@ -245,17 +245,29 @@ async def test_a_key_is_looked_up_once_in_a_while_and_not_for_each_request(
         {"Host": "evil.example:9841"},
         {"Host": "127.0.0.1.evil.example"},
         {"Origin": "http://localhost.evil.example"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+        {"Sec-Fetch-Site": " Cross-Site "},
+        {"Sec-Fetch-Site": "same-origin, cross-site"},
+        {"Sec-Fetch-Site": "unheard-of"},
     ],
     ids=str,
 )
 async def test_no_web_page_can_use_a_gateway_without_keys(dsn: str, api: Api, headers: dict[str, str]) -> None:
     (await api.post("/v1/timers", HOUR, **headers)).assert_problem("not-allowed", 403, "this machine")
+    for path in ("/v1/timers", "/v1/schedules/preview?rule=R/P1D", "/v1/log/stream"):
+        (await api.get(path, **headers)).assert_problem("not-allowed", 403, "this machine")
     assert await pending_rows(dsn) == []
 
 
 @pytest.mark.parametrize(
-    "headers", [{"Host": "localhost:9841"}, {"Host": "[::1]:9841"}, {"Origin": "http://127.0.0.1:80"}], ids=str
-)
+    "headers",
+    [
+        {"Host": "localhost:9841"}, {"Host": "[::1]:9841"}, {"Origin": "http://127.0.0.1:80"},
+        {"Sec-Fetch-Site": "same-origin"}, {"Sec-Fetch-Site": "none"},
+    ],
+    ids=str,
+)  # fmt: skip
 async def test_programs_and_pages_of_this_machine_can(api: Api, headers: dict[str, str]) -> None:
     assert (await api.post("/v1/timers", HOUR, **headers)).status == 201
 

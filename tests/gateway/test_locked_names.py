@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
-import asyncpg
 import pytest
 
 from gateway.combining import WAITING_MAX
@@ -17,8 +14,9 @@ from sql.clients.outcomes import Refused, Scheduled
 from sql.clients.scheduling import Batch
 from sql.clients.writing import LockPatience
 from sql.session import Session, StoreUnavailable
-from tests.support.factories import BOUND_S, value
+from tests.support.factories import value
 from tests.support.gateways import NDJSON, Api, Said, serving
+from tests.support.transactions import open_transaction
 from tests.support.waiting import eventually
 from timers.model import NewTimer
 
@@ -31,21 +29,6 @@ HOLDING = {
     "changed": "update shardclock.timers set due_date = due_date + interval '1 hour' where name in ('held', 'too')",
     "locked": "select from shardclock.timers where name in ('held', 'too') for update",
 }
-
-
-@asynccontextmanager
-async def open_transaction(dsn: str, *statements: str) -> AsyncIterator[asyncpg.Connection]:
-    """Keep a transaction open that has done something; at the end it is rolled back."""
-    connection = await asyncpg.connect(dsn, timeout=BOUND_S)
-    try:
-        transaction = connection.transaction()
-        await transaction.start()
-        for statement in statements:
-            await connection.execute(statement)
-        yield connection
-        await transaction.rollback()
-    finally:
-        connection.terminate()
 
 
 async def waits_in_postgres(dsn: str, count: int) -> bool:

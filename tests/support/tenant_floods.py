@@ -12,17 +12,22 @@ import re
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import product
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import aiohttp
 
+from gateway.requests import key_lookups
 from gateway.routes import schedules
-from service import deployment
+from service import deployment, keys
+from sql.keys.keys import WantedKey
 from tests.support.bpmn import model
 from tests.support.factories import BOUND_S
 from tests.support.gateways import NDJSON, Api, Said, serving
+from tests.support.sql_client import session as session_of
+from tests.support.transactions import open_transaction
 from tests.support.waiting import eventually
 
 PAGE = Path(__file__).parents[2] / "docs" / "operate" / "tenants.md"
@@ -165,6 +170,27 @@ async def _bodies(dsn: str) -> None:
             assert other.lines[0]["outcome"] == "created"
 
 
+async def _keys(dsn: str) -> None:
+    """While unknown keys wait to be looked up, they have no session of other requests."""
+    unknown = [f"Bearer sck_aaaaaa{one}{other}_{'A' * 43}" for one, other in product("abcdefgh", repeat=2)]
+    async with (
+        serving(dsn, needs_keys=True, gateway_sessions=2, gateway_timeout_s=BOUND_S) as api,
+        session_of(dsn, "owner") as owner,
+    ):
+        with mock.patch.object(key_lookups, "KNOWN_S", BOUND_S):
+            made = await keys.make(owner, WantedKey("other", "a key", ("read",)))
+            assert (await api.get("/v1/timers", Authorization=f"Bearer {made.text}")).status == 200
+            async with AsyncExitStack() as stack:
+                await stack.enter_async_context(open_transaction(dsn, "lock table shardclock.api_keys"))
+                async with asking(*(api.get("/v1/timers", Authorization=key) for key in unknown)) as asked:
+                    await eventually(lambda: api.app.state.stats.in_flight == len(unknown))
+                    assert api.gateway.pool.lent == 0
+                    assert (await api.get("/v1/timers", Authorization=f"Bearer {made.text}")).status == 200
+                    assert not any(it.done() for it in asked)
+                    await stack.aclose()
+    assert {it.result().status for it in asked} == {401}
+
+
 async def _rate(dsn: str) -> None:
     async with serving(dsn, gateway_rate_per_s=2.0) as api:
         done = [await of(api, "flood").post("/v1/timers", HOUR) for _ in range(12)]
@@ -208,6 +234,7 @@ FLOODS: dict[str, Flood] = {
     "Models that are read": _models,
     "Previews of schedules": _previews,
     "Sessions on Postgres": _sessions,
+    "API keys that are looked up": _keys,
     "Bodies of many lines": _bodies,
 }
 # The tests of other resources, each as its file and its name.

@@ -1,0 +1,103 @@
+"""Prove that keys are looked up together, each once, those that were good first; and that a fault ends for all."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from gateway.requests import key_lookups
+from gateway.requests.key_lookups import KeyLookups
+from gateway.requests.problems import Problem
+from service import keys
+from sql.keys.keys import ApiKey, WantedKey
+from sql.pool import Pool
+from sql.session import Session, StoreUnavailable
+from tests.support.factories import BOUND_S
+from tests.support.roles import as_role
+from tests.support.sql_client import session as session_of
+
+
+class Asked:
+    """Note which keys each statement asks for, and find none but the good ones."""
+
+    def __init__(self, *good: tuple[str, ApiKey]) -> None:
+        self.batches: list[list[str]] = []
+        self.good = dict(good)
+        self.fails = False
+
+    async def __call__(self, _: Session, texts: Sequence[str]) -> list[ApiKey | None]:
+        """Answer when all other tasks have run."""
+        self.batches.append(list(texts))
+        await asyncio.sleep(0)
+        if self.fails:
+            raise StoreUnavailable("it is away")
+        return [self.good.get(text) for text in texts]
+
+
+@pytest.fixture
+async def good(dsn: str) -> tuple[str, ApiKey]:
+    """Make a key."""
+    async with session_of(dsn, "owner") as owner:
+        made = await keys.make(owner, WantedKey("ada", "a key", ("read",)))
+    return made.text, made.key
+
+
+async def looked_up(dsn: str, asked: Asked, monkeypatch: pytest.MonkeyPatch, *turns: Sequence[str]) -> list[object]:
+    """Look keys up, turn by turn, the keys of a turn at the same time."""
+    monkeypatch.setattr(key_lookups, "authenticate_all", asked)
+    found: list[object] = []
+    async with Pool(as_role(dsn, "gateway"), application="t", size=1, timeout_s=BOUND_S, wait_s=BOUND_S) as pool:
+        lookups = KeyLookups(pool)
+        for texts in turns:
+            found += await asyncio.gather(*map(lookups.find, texts), return_exceptions=True)
+        await lookups.aclose()
+    return found
+
+
+async def test_keys_of_many_requests_are_found_by_one_statement_each_once_and_again_only_later(
+    dsn: str, good: tuple[str, ApiKey], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = Asked(good)
+    found = await looked_up(dsn, asked, monkeypatch, [good[0], "x", "x", "y", good[0]], ["x", good[0]])
+
+    assert found == [good[1], None, None, None, good[1], None, good[1]]
+    assert asked.batches == [[good[0], "x", "y"]]
+
+
+async def test_a_key_that_was_good_is_looked_up_before_the_unknown_ones(
+    dsn: str, good: tuple[str, ApiKey], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(key_lookups, "KNOWN_S", -1.0)
+    monkeypatch.setattr(key_lookups, "BATCH_KEYS", 2)
+    asked = Asked(good)
+    await looked_up(dsn, asked, monkeypatch, [good[0]], ["u", "v", "w", good[0]])
+
+    assert asked.batches == [[good[0]], [good[0], "u"], ["v", "w"]]
+
+
+async def test_when_postgres_is_away_all_are_told_and_nothing_is_remembered(
+    dsn: str, good: tuple[str, ApiKey], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = Asked(good)
+    asked.fails = True
+    assert [type(it) for it in await looked_up(dsn, asked, monkeypatch, ["x", good[0]])] == [StoreUnavailable] * 2
+    asked.fails = False
+    assert await looked_up(dsn, asked, monkeypatch, ["x", good[0]]) == [None, good[1]]
+
+
+async def test_more_unknown_keys_than_may_wait_are_told_to_ask_again(
+    dsn: str, good: tuple[str, ApiKey], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(key_lookups, "WAITING_MAX", 2)
+    found = await looked_up(dsn, Asked(good), monkeypatch, ["x", "y", "z", "x"])
+
+    assert [type(it) for it in found] == [type(None), type(None), Problem, type(None)]
+
+
+async def test_keys_are_told_apart_by_their_whole_text(dsn: str, good: tuple[str, ApiKey]) -> None:
+    text, key = good
+    wrong = text[:-1] + ("A" if text[-1] != "A" else "B")
+    async with session_of(dsn, "gateway") as session:
+        assert await keys.authenticate_all(session, [wrong, text, "no key", "", text]) == [None, key, None, None, key]
