@@ -1,5 +1,6 @@
 """What requests and answers have in common.
 
+key_lookups  API keys are looked up, many by one statement
 callers      whose request this is, and whether it may
 problems     what is answered when something is not done
 bodies       read a body, bounded
