@@ -14,6 +14,7 @@ it (`service.endpoints`):
     envelope    the body: the same bytes in every attempt
     sender      sends, and answers what to do next; the only part with I/O
     connection  what may be said on a connection: one bounded answer to each request
+    odd_heads   the status of an answer that breaks the rules of HTTP harmlessly
     turns       whose delivery is sent next, when there are many
     answers     what to do next: `Delivered`, `Retry` or `Gone`
     failures    a failed connection in plain words
