@@ -16,6 +16,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from sql.log.records import LogRecord
+from timers.payload import stored_json
 
 DONE, NOT_DONE, BAD_INPUT, NOT_THERE, WRONG_SCHEMA, ANSWER_LOST = range(6)
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -116,7 +117,7 @@ def _field(name: str, value: Any) -> Any:
     if name in ("holder", "leader"):
         return hex_of(value)
     if name in JSON_TEXTS and isinstance(value, str):
-        return json.loads(value)
+        return stored_json(value)
     return plain(value)
 
 

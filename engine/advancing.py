@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from bpmn.model import Definition
-from bpmn.step import Instance, advance, begin, read_catches, read_state, write_state
+from bpmn.step import Instance, advance, begin, begin_stopped, read_catches, read_state, write_state
 from bpmn.step.signals import Continued
 from engine.inbox import BEGIN, CANCEL, CLOSED, CONTINUED, Unreadable, kind_of, said_by, signal_of
 from engine.outbox import Outbox, Owner
@@ -128,6 +128,22 @@ def advance_by(signals: Sequence[DueSignal], definition: Definition, definition_
     if done.has_rest and not is_on_its_way:
         done.outbox.continue_later()
     return done
+
+
+def begun_stopped(first: DueSignal, definition: Definition, definition_key: int, sentence: str) -> Advanced:
+    """Begin an instance with an incident that says why no engine can write its start.
+
+    errors:  Unreadable  the signal can't be read
+    """
+    said = said_by(first)
+    owner = Owner(first.instance_key, first.tenant_id, definition.process_id)
+    outbox = Outbox(owner, definition, first_new=0)
+    instance, step = begin_stopped(
+        definition, said.get("variables", {}), sentence, now=first.server_time, start=first.node_id
+    )
+    outbox.add(step.effects, now=first.server_time)
+    history = [_history_of(first, {**said, "kind": BEGIN}, stale=False)]
+    return Advanced(owner, [first], definition_key, 0, instance, outbox, history)
 
 
 def _begun(signals: Sequence[DueSignal], definition: Definition, definition_key: int, share: Share) -> Advanced:

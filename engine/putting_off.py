@@ -26,6 +26,7 @@ class PutOff(NamedTuple):
     delay_s: float
     tries_max: int
     to_newer: bool = False  # a newer engine may take it
+    is_last_try: bool = False  # the signal is given up unless its instance can begin with an incident
 
 
 def put_off_after(error: Exception, attempts: int) -> PutOff:
@@ -35,4 +36,5 @@ def put_off_after(error: Exception, attempts: int) -> PutOff:
     if isinstance(error, StoreTooSlow):
         return PutOff(str(error), SLOW.pause_s(attempts + 1), NEVER)
     is_for_users = isinstance(error, ValueError | Gone | StatementRefused)
-    return PutOff(str(error) if is_for_users else one_line(error), RETRY_S, TRIES_MAX)
+    reason = str(error) if is_for_users else one_line(error)
+    return PutOff(reason, RETRY_S, TRIES_MAX, is_last_try=attempts + 1 >= TRIES_MAX)

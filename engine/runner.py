@@ -9,10 +9,11 @@ from itertools import chain
 
 from structlog.typing import FilteringBoundLogger
 
-from engine.advancing import Advanced, definition_of
+from engine.advancing import Advanced, begun_stopped, definition_of
 from engine.batches import BATCH_S, Batch, CanceledUnbegun, Signals, advance_all
-from engine.definitions import Definitions
+from engine.definitions import Definitions, Gone
 from engine.fair_queue import FairQueue
+from engine.inbox import said_by
 from engine.putting_off import PutOff, put_off_after
 from engine.stats import EngineStats
 from sql.claims.rows import retry_lost_races
@@ -208,7 +209,11 @@ class SignalRunner:
                 continue
             except StatementRefused as refusal:
                 error = refusal  # noqa: PLW2901 - by this the signal is put off
-            alike[put_off_after(error, first.failed_attempts)].append(first)
+            how = put_off_after(error, first.failed_attempts)
+            if how.is_last_try and first.is_first and await self._begin_stopped(first, how.reason):
+                done = True
+                continue
+            alike[how].append(first)
         for how, signals in alike.items():
             outcome = await put_off_signals(
                 self._session,
@@ -222,6 +227,24 @@ class SignalRunner:
             self._log_put_off(how, signals, outcome)
             done |= bool(outcome)
         return done
+
+    async def _begin_stopped(self, first: DueSignal, reason: str) -> bool:
+        """Begin an instance with an incident, because its start can't be written; False: that can't be written either.
+
+        A called process has no incident of its own: its caller is told.
+        """
+        try:
+            if said_by(first).get("parent") is not None:
+                return False
+            key = definition_of(first)
+            sentence = f"its start can't be written: {reason}; correct the variables or the model, and resolve this"
+            stopped = begun_stopped(first, self._definitions.get(key, first.tenant_id), key, sentence)
+            written = await apply_steps(self._session, self._holder, stopped.writes())
+        except (Gone, ValueError, TypeError, RecursionError, StatementRefused):
+            return False
+        if written:
+            self._stats.count([stopped])
+        return bool(written)
 
     def _log_put_off(self, how: PutOff, signals: Signals, outcome: Mapping[int, bool]) -> None:
         if not how.to_newer:

@@ -116,7 +116,7 @@ def _numbered(content: bytes, report: FileReport) -> Iterator[tuple[int, object]
         yield from ((number, line) for number, line in enumerate(content.split(b"\n"), 1) if line.strip())
         return
     try:
-        array = read_json(content, bytes_max=FILE_BYTES_MAX)
+        array = read_json(content, bytes_max=FILE_BYTES_MAX, around=2)
     except InvalidTimer as refusal:
         raise Refusal(f"the file {refusal}") from None
     report.unit = "element"
@@ -126,6 +126,6 @@ def _numbered(content: bytes, report: FileReport) -> Iterator[tuple[int, object]
 
 def _read_line(line: bytes) -> object:
     try:
-        return read_json(line.rstrip(b"\r"), bytes_max=LINE_BYTES_MAX)
+        return read_json(line.rstrip(b"\r"), bytes_max=LINE_BYTES_MAX, around=1)
     except InvalidTimer as refusal:
         raise InvalidTimer(f"line {refusal}") from None

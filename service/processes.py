@@ -15,10 +15,12 @@ from sql.processes import definitions, instances
 from sql.processes.definitions import Deployed, StoredDefinition
 from sql.processes.instances import WholeInstance
 from sql.session import Session, StatementRefused
+from timers.payload import DEPTH_MAX, TOO_DEEP, UNREADABLE, is_too_deep
 from timers.refusal import Refusal
 
 NOT_THERE = "P0002"  # the state with which the functions refuse what names nothing, in a sentence for users
 UNKNOWN = "instance {key} is unknown: it is not in the list of instances, or ended and was forgotten"
+STATE_LEVELS = 5  # of an instance's state, around its variables
 FOLLOW_S = 0.05  # between two looks at an instance whose end somebody waits for
 
 T = TypeVar("T")
@@ -215,13 +217,16 @@ def variables_of(whole: WholeInstance) -> dict[str, Any] | None:
 def variables_at(state: str | None, token: int) -> dict[str, Any] | None:
     """Return the variables that a token of an instance sees: its own, and those of the scopes around it.
 
-    shape:   None: it is not there, or a newer release has written the instance's state
+    shape:   None: it is not there, or a newer release has written the instance's state; of a state that no client can
+             read as JSON, an object that says why
     """
     from bpmn.step import StateTooNew, read_state
     from bpmn.step.variables import visible
 
     if state is None:
         return None
+    if is_too_deep(state, DEPTH_MAX + STATE_LEVELS):
+        return {UNREADABLE: f"it {TOO_DEEP}"}
     try:
         instance = read_state(state)
     except StateTooNew:

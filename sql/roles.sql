@@ -275,7 +275,9 @@ grant insert, update, delete on shardclock.consumers, shardclock.records_aside t
 grant execute on function shardclock.reset_group to shardclock_shard;
 
 -- The rules of a row are checked with the rights of the role that writes the row.
-grant execute on function shardclock.broken_rule, shardclock.named_target, shardclock.out_of_range, shardclock.unknown_target
+grant execute on function
+    shardclock.broken_rule, shardclock.named_target, shardclock.out_of_range, shardclock.unknown_target,
+    shardclock.is_too_deep, shardclock.too_deep
 to shardclock_shard, shardclock_scheduler;
 -- A role that writes a timer may find that the sequence of keys was set back.
 grant execute on function shardclock.advance_keys to shardclock_shard, shardclock_scheduler;
@@ -430,7 +432,7 @@ begin
 end
 $$;
 
--- Granted to nobody: shardclock.check_timer, shardclock.mark_log_writer, shardclock.note_key_prefix and
--- shardclock.forget_business_keys, which only triggers call;
+-- Granted to nobody: shardclock.check_timer, shardclock.mark_log_writer, shardclock.note_key_prefix,
+-- shardclock.refuse_deep_config and shardclock.forget_business_keys, which only triggers call;
 -- shardclock.check_nobody_keeps, which only the functions that make and drop days call; the log's partitions, which are
 -- read through the log, and those of idempotent_requests; and to write api_keys or audit, which only the owner does.

@@ -926,6 +926,8 @@ ALTER TABLE shardclock.command_log ENABLE ALWAYS TRIGGER command_log_marks_write
 
 CREATE TRIGGER instances_forget_business_keys AFTER DELETE ON shardclock.instances REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION shardclock.forget_business_keys();
 
+CREATE TRIGGER jobs_refuse_deep_config BEFORE INSERT OR UPDATE OF config ON shardclock.jobs FOR EACH ROW WHEN (shardclock.is_too_deep(new.config)) EXECUTE FUNCTION shardclock.refuse_deep_config();
+
 CREATE TRIGGER task_acts_note_key_prefix BEFORE INSERT ON shardclock.task_acts FOR EACH ROW WHEN ((current_setting('shardclock.key_prefix'::text, true) <> ''::text)) EXECUTE FUNCTION shardclock.note_key_prefix();
 
 ALTER TABLE ONLY shardclock.holders
@@ -939,7 +941,7 @@ ALTER TABLE ONLY shardclock.holders
 -- agreed_zone(text, text)  0004_dates.sql
 -- apply_job(jsonb)  0043_jobs_declared_alone.sql
 -- attempts_left(integer, integer)  0036_programs.sql
--- broken_rule(shardclock.timers)  0001_timers.sql
+-- broken_rule(shardclock.timers)  0051_limits_of_processes.sql
 -- cancel_delivery(bigint, text)  0018_processes.sql
 -- cancel_instance(bigint, text)  0041_states_in_order.sql
 -- cancel_job(text, text)  0024_cancelled_for_good.sql
@@ -956,7 +958,7 @@ ALTER TABLE ONLY shardclock.holders
 -- check_one_timer(bigint, text)  0006_verbs.sql
 -- check_schedule(text)  0004_dates.sql
 -- check_timer()  0001_timers.sql
--- check_variables(jsonb)  0042_signals_that_arrive.sql
+-- check_variables(jsonb)  0051_limits_of_processes.sql
 -- check_zone(text)  0004_dates.sql
 -- claim_task(bigint, text, text)  0035_whose_tasks.sql
 -- clock_of(timestamp with time zone, text)  0004_dates.sql
@@ -999,6 +1001,7 @@ ALTER TABLE ONLY shardclock.holders
 -- is_free(bigint, timestamp with time zone, timestamp with time zone, interval, bigint[])  0001_timers.sql
 -- is_key_used(bigint)  0020_policies.sql
 -- is_same_timer(shardclock.timers, shardclock.timers)  0005_schedule.sql
+-- is_too_deep(jsonb)  0051_limits_of_processes.sql
 -- kind_of_target(text)  0018_processes.sql
 -- late_since(timestamp with time zone, timestamp with time zone, timestamp with time zone, bigint)  0001_timers.sql
 -- later(timestamp with time zone, interval, text)  0004_dates.sql
@@ -1033,6 +1036,7 @@ ALTER TABLE ONLY shardclock.holders
 -- read_log(bigint, integer, integer, integer, bigint)  0002_command_log.sql
 -- record_act(text, text, text, text, text, jsonb, text, text)  0017_audit.sql
 -- redrive_dead_letters(bigint[], integer)  0026_deliveries_in_hand.sql
+-- refuse_deep_config()  0051_limits_of_processes.sql
 -- refused_job(jsonb)  0024_cancelled_for_good.sql
 -- rehome_log_default()  0002_command_log.sql
 -- remove_job(text)  0030_what_jobs_leave.sql
@@ -1061,6 +1065,7 @@ ALTER TABLE ONLY shardclock.holders
 -- throw_service_task_error(bigint, integer, text, text, jsonb, text)  0018_processes.sql
 -- throw_signal(text, jsonb, text)  0018_processes.sql
 -- to_utc(timestamp without time zone, text)  0004_dates.sql
+-- too_deep(text, jsonb)  0051_limits_of_processes.sql
 -- unknown_job(text, text)  0011_jobs.sql
 -- unknown_target(text, text)  0011_jobs.sql
 -- waits_for_old_clock(text, interval)  0030_what_jobs_leave.sql

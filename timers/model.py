@@ -249,7 +249,7 @@ def read_line(line: str | bytes) -> dict[str, object]:
     errors:  InvalidTimer  it is not one JSON object
     """
     try:
-        fields = read_json(line, bytes_max=LINE_BYTES_MAX)
+        fields = read_json(line, bytes_max=LINE_BYTES_MAX, around=1)
     except InvalidTimer as refusal:
         raise InvalidTimer(f"line {refusal}") from None
     if not isinstance(fields, dict):

@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from decimal import Decimal
 from itertools import accumulate
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from timers.refusal import InvalidTimer, shortened
 from timers.texts import HALF_PAIR, NOT_UTF8, NUL
@@ -22,6 +22,7 @@ BRACKET = re.compile(r"[\[\]{}]")
 # An escaped NUL has an odd number of backslashes before u0000; after an even number, u0000 is plain text.
 ESCAPED_NUL = re.compile(r"(?<!\\)(?:\\\\)*+\\u0000")
 TOO_DEEP = f"is nested deeper than {DEPTH_MAX} levels; flatten it"
+UNREADABLE = "unreadable"  # the only key of the object that stands for a document which can't be read
 
 
 def parse_payload(text: str | bytes) -> str:
@@ -50,21 +51,22 @@ def compact_payload(value: object) -> str:
     text = _written(value)
     if _jsonb_bytes(text) > PAYLOAD_BYTES_MAX:
         raise InvalidTimer(_too_long(text, PAYLOAD_BYTES_MAX))
-    if _is_too_deep(text):
+    if is_too_deep(text):
         raise InvalidTimer(f"{shortened(text)} {TOO_DEEP}")
     if has_nul(text):
         raise InvalidTimer(f"{shortened(text)} {NUL}")
     return text
 
 
-def read_json(text: str | bytes, *, bytes_max: int) -> object:
+def read_json(text: str | bytes, *, bytes_max: int, around: int = 0) -> object:
     """Read JSON more strictly than Python does: no NaN, no number that a double can't hold, no key twice.
 
+    shape:   `around` are levels that only carry a payload, such as the body of a request; they are not counted
     errors:  InvalidTimer  names the text and what is wrong with it
     """
     decoded = _decoded(text, bytes_max)
     try:
-        return DECODER.decode(decoded)
+        value = DECODER.decode(decoded)
     except json.JSONDecodeError as error:
         reason = error.msg[:1].lower() + error.msg[1:].rstrip(": ")
         raise InvalidTimer(f"{shortened(decoded)} is not JSON: {reason}, at character {error.pos + 1}") from None
@@ -72,6 +74,34 @@ def read_json(text: str | bytes, *, bytes_max: int) -> object:
         raise InvalidTimer(f"{shortened(decoded)} {refusal}") from None
     except RecursionError:
         raise InvalidTimer(f"{shortened(decoded)} {TOO_DEEP}") from None
+    if is_too_deep(decoded, DEPTH_MAX + around):
+        raise InvalidTimer(f"{shortened(decoded)} {TOO_DEEP}")
+    return value
+
+
+def stored_json(text: str) -> Any:
+    """Read JSON of the database for an answer; a document that no client could read becomes an object that says why.
+
+    Such a row came in by a way that checks nothing. It must not make the other rows of its answer unreadable.
+    """
+    why = f"it {TOO_DEEP}" if is_too_deep(text) else None
+    try:
+        return json.loads(text) if why is None else {UNREADABLE: why}
+    except ValueError as error:  # a number of thousands of digits
+        return {UNREADABLE: f"it can't be read: {error}"}
+
+
+def is_unreadable(value: object) -> bool:
+    """Say whether `stored_json` could not read a document."""
+    return isinstance(value, dict) and value.keys() == {UNREADABLE}
+
+
+def is_too_deep(text: str, levels: int = DEPTH_MAX) -> bool:
+    """Say whether a text of JSON has more lists and objects around each other than these."""
+    if text.count("[") + text.count("{") <= levels:
+        return False
+    steps = (1 if bracket in "[{" else -1 for bracket in BRACKET.findall(STRING.sub("", text)))
+    return any(depth > levels for depth in accumulate(steps))
 
 
 def has_nul(text: str) -> bool:
@@ -117,13 +147,6 @@ def _jsonb_bytes(text: str) -> int:
     bare = STRING.sub("", text)
     grown = sum(len(f"{Decimal(number):f}") - len(number) for number in EXPONENTIAL.findall(bare))
     return size + bare.count(",") + bare.count(":") + grown
-
-
-def _is_too_deep(text: str) -> bool:
-    if text.count("[") + text.count("{") <= DEPTH_MAX:
-        return False
-    steps = (1 if bracket in "[{" else -1 for bracket in BRACKET.findall(STRING.sub("", text)))
-    return any(depth > DEPTH_MAX for depth in accumulate(steps))
 
 
 def _too_long(text: str | bytes, bytes_max: int) -> str:

@@ -20,6 +20,11 @@ def fault_of(text: str) -> str | None:
     return None
 
 
+def storable(text: str) -> str:
+    """Replace characters that Postgres can't store by question marks."""
+    return text if fault_of(text) is None else text.replace("\0", "?").encode(errors="replace").decode()
+
+
 def faults_of(value: object, name: str) -> Iterator[str]:
     """List the texts within a JSON value that Postgres can't store: a sentence each, which names the field.
 

@@ -23,7 +23,7 @@ Not supported: names with spaces that the text does not make and that are neithe
 from bpmn.feel.budget import Budget
 from bpmn.feel.expression import Expression, compile_expression
 from bpmn.feel.json_form import Json, from_json, to_json
-from bpmn.feel.refusal import NotFeel, TooLong, Unmet
+from bpmn.feel.refusal import NotFeel, TooLong, Unmet, Unstorable
 from bpmn.feel.values import FeelValue
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "NotFeel",
     "TooLong",
     "Unmet",
+    "Unstorable",
     "compile_expression",
     "from_json",
     "to_json",

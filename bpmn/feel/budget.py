@@ -8,12 +8,13 @@ import time
 from datetime import datetime
 
 from bpmn.feel.refusal import TooLong
+from timers.payload import DEPTH_MAX, TOO_DEEP
 
 STEPS_MAX = 100_000
 LIST_ITEMS_MAX = 100_000
 TEXT_CHARS_MAX = 1_048_576
 VALUE_CHARS_MAX = TEXT_CHARS_MAX  # of all texts of one value that is returned; one that is there twice counts twice
-VALUE_DEPTH_MAX = 100  # lists and contexts within each other
+VALUE_DEPTH_MAX = DEPTH_MAX - 1  # lists and contexts within each other; the object of all variables is one more level
 CALL_HEIGHT_MAX = 400  # nodes above each other in all functions that are being called; Python allows 1,000 frames
 PATTERN_TIME_S = 0.05  # of all patterns of one evaluation together
 TIME_S = 2.0  # of the processor, twenty times what all steps should take: for what costs more than it is counted
@@ -113,7 +114,7 @@ class Budget:
 def check_depth(depth: int) -> None:
     """Refuse a value whose lists and contexts lie too deep within each other."""
     if depth > VALUE_DEPTH_MAX:
-        raise TooLong(f"a value has more than {VALUE_DEPTH_MAX} lists and contexts within each other; make it flatter")
+        raise TooLong(f"a value {TOO_DEEP}")
 
 
 def shown(number: int) -> str:

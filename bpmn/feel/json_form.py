@@ -11,11 +11,13 @@ from typing import TypeAlias
 
 from bpmn.feel.arithmetic import CONTEXT, INT_END, whole
 from bpmn.feel.budget import ITEMS_PER_STEP, VALUE_CHARS_MAX, Budget, check_depth
-from bpmn.feel.refusal import TooLong
+from bpmn.feel.refusal import TooLong, Unstorable
 from bpmn.feel.temporal import Date, DateTime, Elapsed, Months, Time
 from bpmn.feel.temporal_text import temporal_text
 from bpmn.feel.text import text_of
 from bpmn.feel.values import FeelValue, Range, Unlike
+from timers.refusal import shortened
+from timers.texts import fault_of
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
@@ -37,16 +39,17 @@ def from_json(value: object, budget: Budget | None = None) -> FeelValue:
     return value if isinstance(value, READ_AS_THEY_ARE) else _read(value, 0, budget or _unbounded())
 
 
-def to_json(value: FeelValue, budget: Budget | None = None) -> Json:
+def to_json(value: FeelValue, budget: Budget | None = None, *, levels: int = 0) -> Json:
     """Turn a value into what Python's `json` writes; a `budget` pays for its parts, and counts its characters.
 
-    shape:   a whole number is an int, any other the nearest float; a date, time, duration or range is its text; a
-             function is null
+    shape:   `levels` are the lists and contexts into which the value is put. A whole number is an int, any other the
+             nearest float; a date, time, duration or range is its text; a function is null
     errors:  TooLong  it has more than 250,000 parts or 1,048,576 characters of text, its parts lie too deep within each
                       other, or the budget is too small
+             Unstorable  a text in it has a NUL character or half of a surrogate pair
     """
     writer = _Writer()
-    written = writer.written(value, 0)
+    written = writer.written(value, levels)
     if budget is not None:
         budget.spend(writer.parts // ITEMS_PER_STEP)
         budget.returned_chars += writer.chars + PART_CHARS * writer.parts
@@ -99,8 +102,10 @@ class _Writer:
             case Date() | Time() | DateTime() | Months() | Elapsed():
                 return self._text(temporal_text(value))
             case list():
+                check_depth(depth + 1)
                 return [self.written(item, depth + 1) for item in value]
             case dict():
+                check_depth(depth + 1)
                 return {self._text(key): self.written(item, depth + 1) for key, item in value.items()}
             case Range() | Unlike():
                 return self._text(text_of(value, Budget(NEVER, NODES_MAX)))
@@ -110,6 +115,8 @@ class _Writer:
         self.chars += len(text)
         if self.chars > VALUE_CHARS_MAX:
             raise TooLong(f"a value has more than {VALUE_CHARS_MAX:,} characters of text; return less of it")
+        if why := fault_of(text):
+            raise Unstorable(f"the text {shortened(text)} {why}")
         return text
 
 

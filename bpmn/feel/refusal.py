@@ -23,5 +23,9 @@ class TooLong(Refusal):
     """End an evaluation that takes more steps, or makes a longer or deeper value, than is allowed."""
 
 
+class Unstorable(Refusal):
+    """End an evaluation whose value holds a text that Postgres can't store."""
+
+
 class Unmet(Refusal):
     """End an evaluation whose `assert` does not hold, with the sentence that its author wrote."""

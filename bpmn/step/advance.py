@@ -85,6 +85,23 @@ def begin(
     return instance, Step(tuple(step.effects), chars=step.spending.chars)
 
 
+def begin_stopped(
+    definition: Definition,
+    variables: Mapping[str, Json],
+    sentence: str,
+    *,
+    now: datetime,
+    start: str | None = None,
+) -> tuple[Instance, Step]:
+    """Start an instance that stops with an incident before its start event; a resolved incident begins it again."""
+    instance = Instance(start=start)
+    step = Stepping(definition, instance, now)
+    root = step.add(definition.process_id, 0)
+    root.variables = dict(variables)
+    step.raise_incident(root, sentence)
+    return instance, Step(tuple(step.effects))
+
+
 def advance(
     definition: Definition, instance: Instance, signal: Signal, *, now: datetime, goes_on: GoesOn = always
 ) -> Step:

@@ -74,7 +74,7 @@ def _collect(step: Stepping, token: Token, node: Node) -> None:
     if body is None or body.loop is None or node.loop is None:
         return
     if node.loop.output_item:
-        body.loop.outputs[token.number - 1] = step.value(node.loop.output_item, token)
+        body.loop.outputs[token.number - 1] = step.value(node.loop.output_item, token, levels=1)
     if node.loop.completion:
         # Those that are about to begin have no tokens yet.
         coming = sum(entry.scope == body.key for entry in step.entries)

@@ -36,10 +36,12 @@ class Spending:
         """Give the next element as much as each has."""
         self._budget.renew()
 
-    def evaluate(self, expression: Expression, variables: Iterable[tuple[str, Json]]) -> Json:
+    def evaluate(self, expression: Expression, variables: Iterable[tuple[str, Json]], *, levels: int = 0) -> Json:
         """Evaluate an expression with variables, which are read, and its value written, at the same cost.
 
-        errors:  TooLong  it passes a bound, or all of the element do; Unmet  its `assert` does not hold
+        shape:   `levels` are the lists and contexts of its variable into which the value is put
+        errors:  TooLong  it passes a bound, or all of the element do; Unmet  its `assert` does not hold;
+                 Unstorable  a text in its value can't be stored
         """
         together, alone = self._budget, Budget(self.now)
         together.spend(EVALUATION_STEPS)
@@ -49,7 +51,7 @@ class Spending:
         finally:
             together.spend(alone.spent)
         before = together.returned_chars
-        written = to_json(value, together)
+        written = to_json(value, together, levels=levels)
         self.chars += together.returned_chars - before
         if together.returned_chars > ELEMENT_CHARS_MAX:
             raise TooLong(

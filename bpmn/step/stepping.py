@@ -22,7 +22,9 @@ from bpmn.step.effects import (
 from bpmn.step.spending import Spending
 from bpmn.step.state import Entry, Instance, Rest, Token
 from bpmn.step.variables import value_of
+from timers.texts import storable
 
+SENTENCE_CHARS_MAX = 2_000
 WAITING = frozenset({Kind.SERVICE, Kind.USER, Kind.RECEIVE, Kind.CATCH, Kind.EVENT_BASED, Kind.CALL})
 
 
@@ -70,12 +72,12 @@ class Stepping:
             at = self.alive(at.scope)
         return at is not None
 
-    def value(self, text: Text, token: Token) -> Json:
-        """Evaluate a text or an expression, as a token sees it.
+    def value(self, text: Text, token: Token, *, levels: int = 0) -> Json:
+        """Evaluate a text or an expression, as a token sees it; `levels` as of `value_of`.
 
         errors:  Unanswerable
         """
-        return value_of(text, self.instance, token, self.spending)
+        return value_of(text, self.instance, token, self.spending, levels=levels)
 
     def emit(self, effect: Effect) -> None:
         """Add what follows for the world."""
@@ -108,9 +110,9 @@ class Stepping:
         self.instance.rest = Rest(tuple(self.entries), tuple(self.touched), self.entered) if is_left else None
 
     def raise_incident(self, token: Token, sentence: str) -> None:
-        """Stop a token until somebody resolves what is wrong."""
+        """Stop a token until an operator resolves the incident; an expression may have made a part of the sentence."""
         token.has_incident = True
-        self.emit(IncidentRaised(token.key, token.node_id, sentence))
+        self.emit(IncidentRaised(token.key, token.node_id, storable(sentence[:SENTENCE_CHARS_MAX])))
 
     def resolve_incident(self, token: Token) -> None:
         """Let a token go on, if it had stopped."""

@@ -8,11 +8,12 @@ name of an input mapping stays within its task. What an output mapping writes is
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from bpmn.feel import Expression, Json, TooLong, Unmet
+from bpmn.feel import Expression, Json, TooLong, Unmet, Unstorable
 from bpmn.model.definition import Assignment
 from bpmn.model.expressions import Text
 from bpmn.step.spending import Spending
 from bpmn.step.state import ROOT, Instance, Token
+from timers.payload import DEPTH_MAX, TOO_DEEP
 from timers.refusal import shortened
 
 
@@ -20,12 +21,18 @@ class Unanswerable(ValueError):
     """Say why an expression has no value that the node can use: an incident's sentence."""
 
 
-def value_of(text: Text, instance: Instance, token: Token, spending: Spending) -> Json:
+def value_of(text: Text, instance: Instance, token: Token, spending: Spending, *, levels: int = 0) -> Json:
     """Evaluate what a model wrote as text or as an expression, as JSON.
 
-    errors:  Unanswerable  the expression passed a bound, all of the element did, or an assertion in it does not hold
+    shape:   `levels` are the lists and contexts of its variable into which the value is put
+    errors:  Unanswerable  the expression passed a bound, all of the element did, an assertion in it does not hold, or
+                           its value can't be stored
     """
-    return text if isinstance(text, str) else _evaluated(text, instance, token, spending)
+    if not isinstance(text, str):
+        return _evaluated(text, instance, token, spending, levels=levels)
+    if levels >= DEPTH_MAX:
+        raise Unanswerable(f"a value {TOO_DEEP}")
+    return text
 
 
 def is_true(condition: Expression, instance: Instance, token: Token, spending: Spending, *, meant: str) -> bool:
@@ -55,7 +62,9 @@ def text_for(text: Text, instance: Instance, token: Token, spending: Spending, *
     raise Unanswerable(f"{meant} is {shortened(value)}, not a text; correct the variable or the model")
 
 
-def _evaluated(expression: Expression, instance: Instance, token: Token, spending: Spending) -> Json:
+def _evaluated(
+    expression: Expression, instance: Instance, token: Token, spending: Spending, *, levels: int = 0
+) -> Json:
     try:
         return spending.evaluate(
             expression,
@@ -64,8 +73,9 @@ def _evaluated(expression: Expression, instance: Instance, token: Token, spendin
                 for name in expression.names
                 if (scope := _scope_with(name, instance, token)) is not None
             ),
+            levels=levels,
         )
-    except (TooLong, Unmet) as error:
+    except (TooLong, Unmet, Unstorable) as error:
         raise Unanswerable(str(error)) from None
 
 
@@ -107,7 +117,7 @@ def assigned(inputs: Iterable[Assignment], instance: Instance, token: Token, spe
     """
     given = replace(token, variables=dict(token.variables))
     for assignment in inputs:
-        value = value_of(assignment.source, instance, given, spending)
+        value = value_of(assignment.source, instance, given, spending, levels=len(assignment.target) - 1)
         _place(given.variables, assignment.target, value, spending)
     return given.variables
 
@@ -121,7 +131,7 @@ def mapped(outputs: Sequence[Assignment], instance: Instance, token: Token, spen
     has_paths = any(len(assignment.target) > 1 for assignment in outputs)
     around = visible(instance, instance.tokens.get(token.scope, token)) if has_paths else {}
     for assignment in outputs:
-        value = value_of(assignment.source, instance, written, spending)
+        value = value_of(assignment.source, instance, written, spending, levels=len(assignment.target) - 1)
         head, *inside = assignment.target
         if inside and head in around:
             written.variables.setdefault(head, around[head])

@@ -1,6 +1,5 @@
 """What all answers share: their base, examples of what many have, and how a moment is written."""
 
-import json
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from timers.moment import canonical_moment
+from timers.payload import stored_json
 
 KEY = Field(examples=[20514])
 DUE = Field(examples=["2027-01-31T08:00:00Z"])
@@ -32,5 +32,5 @@ def moment_text(moment: datetime) -> str:
 
 
 def value_of(text: str | None) -> Any:
-    """Read a JSON text as it is stored; None is no value."""
-    return None if text is None else json.loads(text)
+    """Read a JSON text with `stored_json`; None is no value."""
+    return None if text is None else stored_json(text)

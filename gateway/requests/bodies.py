@@ -30,7 +30,7 @@ async def read_object(
     if not body and may_be_empty:
         return {}
     try:
-        found = read_json(body, bytes_max=LINE_BYTES_MAX)
+        found = read_json(body, bytes_max=LINE_BYTES_MAX, around=1)
     except InvalidTimer as refusal:
         raise Problem(UNREADABLE, f"the body {refusal}") from None
     if not isinstance(found, dict):

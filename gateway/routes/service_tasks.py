@@ -17,7 +17,7 @@ from gateway.requests.wait import WaitForTasks
 from gateway.routes.doing import do_once
 from gateway.routes.task_states import told
 from gateway.routes.waiting import may_wait
-from service.service_tasks import NOT_YOURS
+from service.service_tasks import NOT_YOURS, take
 from sql.deliveries.claim import Lane
 from sql.processes import service_tasks as statements
 from sql.session import Session
@@ -98,7 +98,7 @@ async def activate_service_tasks(
     lease_s = seconds_of("lease", asked.lease)
 
     async def do(session: Session) -> ServiceTasksAnswer:
-        found = await statements.activate_service_tasks(
+        found = await take(
             session,
             asked.type,
             most=asked.most,

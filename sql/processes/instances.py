@@ -1,6 +1,5 @@
 """Start instances, find them, and send them signals, as clients do."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -8,6 +7,7 @@ from typing import Any, Literal
 
 from sql.processes.variables import write_variables
 from sql.session import Session
+from timers.payload import stored_json
 
 # Those of one state, those that have ended in any way, or those with an incident.
 StateFilter = Literal["STARTING", "RUNNING", "COMPLETED", "CANCELED", "ERROR", "ENDED", "INCIDENT"]
@@ -141,8 +141,8 @@ async def find_instance(session: Session, instance_key: int, *, tenant_id: str |
         definition_key,
         error_code,
         state,
-        result and json.loads(result),
-        dict(zip(WAITS, map(json.loads, waits), strict=True)),
+        result and stored_json(result),
+        dict(zip(WAITS, map(stored_json, waits), strict=True)),
     )
 
 
@@ -163,7 +163,7 @@ async def steps_of(session: Session, instance_key: int, *, after: int = 0, page_
     """
     rows = await session.rows("steps_of", instance_key=instance_key, after=after, page_size=page_size)
     return [
-        FoundStep(row["version"], row["stepped_at"], json.loads(row["signals"]), json.loads(row["passes"]))
+        FoundStep(row["version"], row["stepped_at"], stored_json(row["signals"]), stored_json(row["passes"]))
         for row in rows
     ]
 

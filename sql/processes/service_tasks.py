@@ -1,6 +1,5 @@
 """Service tasks that a program of the user's own takes and does, instead of a handler."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -9,6 +8,7 @@ from typing import Any
 from sql.deliveries.claim import Lane
 from sql.processes.variables import write_variables
 from sql.session import Session
+from timers.payload import stored_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,7 @@ async def throw_service_task_error(
 
 
 def _read(name: str, value: Any) -> Any:
-    return json.loads(value) if name in ("variables", "headers") else value
+    return stored_json(value) if name in ("variables", "headers") else value
 
 
 async def _outcome(session: Session, verb: str, **values: object) -> str:

@@ -1,6 +1,5 @@
 """Find the tasks of persons, tell what became of them, give them to somebody, and complete them."""
 
-import json
 import math
 import time
 from collections.abc import Mapping, Sequence
@@ -11,6 +10,7 @@ from typing import Any
 from sql.processes.variables import write_variables
 from sql.session import Session
 from sql.statements import statement
+from timers.payload import stored_json
 from timers.refusal import Refusal, shortened
 
 ACTS_MAX = 1_000
@@ -183,7 +183,7 @@ async def find_task(session: Session, task_key: int, *, tenant_id: str | None = 
     values = [*row]
     values[-1] = [
         TaskAct(told["act"], datetime.fromisoformat(told["acted_at"]), told["who"], told["detail"])
-        for told in json.loads(row["acts"])
+        for told in stored_json(row["acts"])
     ]
     return WholeTask(*values)
 

@@ -4,17 +4,22 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from timers.payload import has_nul
-from timers.refusal import Refusal
+from timers.payload import TOO_DEEP, has_nul, is_too_deep
+from timers.refusal import Refusal, shortened
 from timers.texts import fault_of, faults_of
 
 
 def write_variables(variables: Mapping[str, Any]) -> str:
     """Write variables as JSON.
 
-    errors:  Refusal  a text in them can't be stored
+    errors:  Refusal  they are nested too deep, or a text in them can't be stored
     """
-    text = json.dumps(variables, ensure_ascii=False)
+    try:
+        text = json.dumps(variables, ensure_ascii=False)
+    except RecursionError:
+        raise Refusal(f"variables {shortened(variables)} {TOO_DEEP}") from None
+    if is_too_deep(text):
+        raise Refusal(f"variables {shortened(text)} {TOO_DEEP}")
     if has_nul(text) or fault_of(text) is not None:
         raise Refusal(next(faults_of(json.loads(text), "variables")))
     return text

@@ -173,7 +173,12 @@ async def test_what_no_json_reader_can_read_stops_nobody() -> None:
     async with running() as it:
         await it.deploy(START + END, connected="s>e")
         deep = "(repeat('[', 5000) || repeat(']', 5000))::jsonb"
-        await it.query(f"select shardclock.start_process('p', jsonb_build_object('a', {deep}))")
+        key = await it.start()
+        # Past each way in, as an operator might write it.
+        said = f"""select shardclock.send_signal(null, 'default', jsonb_build_object(
+            'kind', 'begin', 'definition', i.definition_key, 'variables', jsonb_build_object('a', {deep})))
+            from shardclock.instances i where i.instance_key = $1"""
+        await it.query(said, key)
         good = await it.start()
         assert await it.state(good) == "COMPLETED"
         await it.advance("PT1M")

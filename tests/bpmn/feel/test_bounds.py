@@ -18,7 +18,7 @@ DOUBLED = (
 # A text of 90,000 characters, and what is made of it.
 LONG = '{long: string join(for i in 1..9000 return "1,1,1,1,1,"), r: %s}.r'
 STEPS = "takes more than 100,000 steps; loop over less, or split it into several"
-DEEP = "has more than 100 lists and contexts within each other; make it flatter"
+DEEP = "a value is nested deeper than 100 levels; flatten it"
 LARGE = r"computes a number of over 10\^6144; no number is that large"
 
 ENDED = [

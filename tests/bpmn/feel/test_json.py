@@ -8,12 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bpmn.feel import TooLong, compile_expression, from_json, to_json
+from bpmn.feel import FeelValue, TooLong, Unstorable, compile_expression, from_json, to_json
 from tests.support.feel import NOW, json_of, value_of
+from timers.payload import DEPTH_MAX, payload_of
 
+TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-(10**30), 10**30) | st.text() | st.floats(-1e15, 1e15).filter(bool),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    st.none() | st.booleans() | st.integers(-(10**30), 10**30) | TEXTS | st.floats(-1e15, 1e15).filter(bool),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
     max_leaves=20,
 )
 
@@ -67,13 +69,28 @@ def test_what_json_does_not_know_is_written_as_text(text: str, written: object) 
 
 def test_a_value_that_is_too_deep_is_refused_both_ways() -> None:
     value: object = 1
-    for _ in range(101):
+    for _ in range(DEPTH_MAX):
         value = [value]
 
     for turn in (from_json, to_json):
-        with pytest.raises(TooLong, match="more than 100 lists and contexts within each other"):
+        with pytest.raises(TooLong, match="a value is nested deeper than 100 levels; flatten it"):
             turn(value)
-    assert to_json(from_json(value[0])) == value[0]  # type: ignore[index]
+    # The variables are one more object around it.
+    payload_of({"x": to_json(from_json(value[0]))})  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ("a\0", "a NUL"),
+        ([{"a\0": 1}], "a NUL"),
+        ("\ud800", "half of a surrogate"),
+        ({"\udfff": 1}, "half of a surrogate"),
+    ],
+)
+def test_a_text_that_postgres_refuses_is_refused(value: FeelValue, why: str) -> None:
+    with pytest.raises(Unstorable, match=f"holds {why}"):
+        to_json(value)
 
 
 def test_a_text_that_looks_like_a_date_stays_a_text() -> None:

@@ -1,0 +1,122 @@
+"""A row that no client can read does not hide the other rows of its answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import aiohttp
+import pytest
+from fastapi import FastAPI
+
+from cluster.testing import cluster
+from tests.support.bpmn import job, model
+from tests.support.factories import query
+from tests.support.gateways import Api, canceled
+
+XML = {"Content-Type": "application/xml"}
+UNREADABLE = {"unreadable": "it is nested deeper than 100 levels; flatten it"}
+# Rows that came in before a limit, or that an operator has written by hand.
+POISONS = {
+    "300 deep": "(repeat('[', 300) || repeat(']', 300))::jsonb",
+    "980 deep": "(repeat('[', 980) || repeat(']', 980))::jsonb",
+    "3,000 deep": "(repeat('[', 3000) || repeat(']', 3000))::jsonb",
+    "a number of 5,000 digits": "('1' || repeat('0', 5000))::jsonb",
+}
+# A row of the log is never changed, so it is written so.
+POISONED = """
+create function public.poisoned() returns trigger language plpgsql as $$
+begin
+    new.payload := {poison};
+    new.detail := {poison};
+    return new;
+end $$
+"""
+POISONING = """
+create trigger poisoning before insert on shardclock.command_log
+for each row when (new.name = 'a') execute function public.poisoned()
+"""
+
+
+def assert_unreadable(found: Any) -> None:
+    assert found == UNREADABLE or found["unreadable"].startswith("it can't be read: ")
+
+
+@pytest.mark.parametrize("poison", POISONS.values(), ids=POISONS)
+async def test_a_record_of_the_log_is_told_with_what_is_wrong_in_its_place(dsn: str, api: Api, poison: str) -> None:
+    await query(dsn, POISONED.format(poison=poison))
+    await query(dsn, POISONING)
+    await canceled(api, "a", "b")
+
+    first, second = (await api.get("/v1/log?after=0")).json["records"]
+    assert_unreadable(first["payload"])
+    assert_unreadable(first["detail"])
+    assert (first["name"], second["name"], second["payload"]) == ("a", "b", None)
+
+    leased = await api.post("/v1/consumers/g/lease", {})
+    assert [record["name"] for record in leased.json["records"]] == ["a", "b"], leased.json
+
+
+@pytest.mark.parametrize("poison", POISONS.values(), ids=POISONS)
+async def test_of_service_tasks_one_is_an_incident_and_the_others_are_taken(poison: str) -> None:
+    async with cluster() as sc, aiohttp.ClientSession() as http:
+        api = Api(http, sc.url, FastAPI())
+        await api.ask_raw("POST", "/v1/processes", model('<startEvent id="s"/>' + job("pack"), connected="s>pack"), XML)
+        keys = [(await api.post("/v1/processes/p/start", {})).json["instance_key"] for _ in range(2)]
+        await sc.advance("PT0S")
+        await query(
+            sc.dsn,
+            f"update shardclock.deliveries set payload = jsonb_build_object('a', {poison})"
+            " where timer_type = 'SERVICE_TASK' and process_instance_key = $1",
+            keys[0],
+        )
+
+        taken = (await api.post("/v1/service-tasks/activate", {"type": "pack"})).json["tasks"]
+        assert [task["instance_key"] for task in taken] == keys[1:]
+        await sc.advance("PT0S")
+        shown = (await api.get(f"/v1/instances/{keys[0]}")).json
+        (incident,) = shown["incident_list"]
+        assert incident["sentence"].startswith("a program can't read its variables: it ")
+
+
+async def test_an_instance_whose_state_is_too_deep_is_shown_and_listed() -> None:
+    async with cluster() as sc, aiohttp.ClientSession() as http:
+        api = Api(http, sc.url, FastAPI())
+        user = model('<startEvent id="s"/><userTask id="u"/>', connected="s>u")
+        await api.ask_raw("POST", "/v1/processes", user, XML)
+        key = (await api.post("/v1/processes/p/start", {"variables": {"a": "DEEP"}})).json["instance_key"]
+        await sc.advance("PT0S")
+        for levels in (300, 980, 5_000):
+            deep = "[" * levels + "]" * levels
+            changed = await query(
+                sc.dsn,
+                "update shardclock.instances set state = regexp_replace(state, '\"a\":[^}]*', '\"a\":' || $2)"
+                " where instance_key = $1 returning state",
+                key,
+                deep,
+            )
+            assert deep in changed[0]["state"]
+            assert (await api.get(f"/v1/instances/{key}")).json["variables"] == UNREADABLE
+            (task,) = (await api.get("/v1/tasks")).json["tasks"]
+            assert (await api.get(f"/v1/tasks/{task['task_key']}")).json["variables"] == UNREADABLE
+
+
+@pytest.mark.parametrize("levels", [101, 300, 980, 3_000])
+async def test_each_body_with_variables_or_a_payload_refuses_it(api: Api, levels: int) -> None:
+    deep = '{"a":' * levels + "1" + "}" * levels
+    for path, field in (
+        ("/v1/timers", "payload"),
+        ("/v1/processes/p/start", "variables"),
+        ("/v1/instances/7/variables", "variables"),
+        ("/v1/messages", "variables"),
+        ("/v1/signals", "variables"),
+        ("/v1/tasks/7/complete", "variables"),
+        ("/v1/service-tasks/7/complete", "variables"),
+        ("/v1/service-tasks/7/throw", "variables"),
+    ):
+        more = '"name": "n", ' if path in ("/v1/messages", "/v1/signals") else ""
+        more = '"delay": "PT1H", ' if path == "/v1/timers" else more
+        more = '"claim": 1, ' if "service-tasks" in path else more
+        more += '"code": "E", ' if path.endswith("throw") else ""
+        done = await api.post(path, f'{{{more}"{field}": {deep}}}'.encode())
+        assert done.status in (400, 422), (path, done.json)
+        assert "is nested deeper than 100 levels; flatten it" in done.json["detail"]

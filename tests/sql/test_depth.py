@@ -1,0 +1,87 @@
+"""JSON has one depth in SQL, in Python and in the client, and each function of SQL refuses more in one sentence."""
+
+from __future__ import annotations
+
+import json
+
+import asyncpg
+import pytest
+
+from service import processes
+from shardclock import recorded
+from sql.processes.variables import write_variables
+from sql.session import Session
+from tests.support.bpmn import model
+from tests.support.factories import query, value
+from timers.payload import DEPTH_MAX
+from timers.refusal import Refusal
+
+SENTENCE = r"is nested deeper than 100 levels; flatten it"
+TASK = model('<startEvent id="s"/><userTask id="u"/>', connected="s>u")
+
+
+def nested(levels: int, form: str = "objects") -> str:
+    """Write JSON of so many lists or objects around each other."""
+    opened, closed = {"objects": ('{"a":', "}"), "lists": ("[", "]")}[form]
+    return opened * levels + "1" + closed * levels
+
+
+def hollow(levels: int) -> str:
+    """Write lists of which the innermost is empty."""
+    return "[" * levels + "]" * levels
+
+
+@pytest.mark.parametrize("text", [nested(DEPTH_MAX), nested(DEPTH_MAX, "lists"), hollow(DEPTH_MAX), "1", "null"])
+async def test_as_many_levels_as_python_takes_are_not_too_deep(dsn: str, text: str) -> None:
+    assert recorded.DEPTH_MAX == DEPTH_MAX
+    assert await value(dsn, "select shardclock.is_too_deep($1::jsonb)", text) is False
+
+
+@pytest.mark.parametrize("levels", [DEPTH_MAX + 1, 300, 980, 3_000])
+@pytest.mark.parametrize("write", [nested, hollow, lambda levels: f'[1, {{"b": [], "c": {nested(levels - 2)}}}]'])
+async def test_one_level_more_is(dsn: str, write: object, levels: int) -> None:
+    assert await value(dsn, "select shardclock.is_too_deep($1::jsonb)", write(levels)) is True  # type: ignore[operator]
+
+
+VERBS = {
+    "start": "select shardclock.start_process('p', $1::jsonb)",
+    "publish": "select shardclock.publish_message('m', '', $1::jsonb)",
+    "keep": "select shardclock.publish_message('m', '', $1::jsonb, time_to_live => 'PT1H')",
+    "throw": "select shardclock.throw_signal('s', $1::jsonb)",
+    "variables": "select shardclock.set_variables(7, $1::jsonb)",
+    "complete": "select shardclock.complete_task(7, $1::jsonb)",
+    "service task": "select shardclock.complete_service_task(7, 1, $1::jsonb)",
+    "error": "select shardclock.throw_service_task_error(7, 1, 'E', variables => $1::jsonb)",
+    "timer": "select shardclock.schedule_timer(delay => 'PT1H', payload => $1::jsonb)",
+    "named": "select shardclock.ensure_timer(name => 'n', delay => 'PT1H', payload => $1::jsonb)",
+    "row": "insert into shardclock.timers (due_date, payload) values (now(), $1::jsonb)",
+    "configure": "select shardclock.configure_job('j', $1::jsonb)",
+    "run": "select shardclock.run_job('j', $1::jsonb)",
+    "add": "select shardclock.add_job('k', 'j', config => $1::jsonb)",
+    "apply": """select shardclock.apply_job(
+        jsonb_build_object('name', 'k', 'function', 'a:b', 'config', $1::jsonb))""",
+}
+JOB = """
+    insert into shardclock.jobs (name, function, zone, missed, overlap, priority, policy, declared)
+    values ('j', 'a:b', 'UTC', 'fire_once', 'skip', 2, '{}', '{}')
+"""
+
+
+@pytest.mark.parametrize("verb", VERBS)
+async def test_each_way_in_refuses_it(dsn: str, verb: str) -> None:
+    await query(dsn, JOB)
+    async with Session(dsn, application="test") as session:
+        await processes.deploy(session, TASK, resource="p.bpmn")
+    with pytest.raises(asyncpg.PostgresError, match=SENTENCE) as refused:
+        await query(dsn, VERBS[verb], nested(DEPTH_MAX + 1))
+    assert refused.value.sqlstate in ("22023", "23514")
+
+
+async def test_python_refuses_variables_of_more_levels_in_the_same_words() -> None:
+    write_variables(json.loads(nested(DEPTH_MAX)))
+    for levels in (DEPTH_MAX + 1, 980, 5_000):
+        deep: dict[str, object] = {}
+        for _ in range(levels):
+            deep = {"a": deep}
+        with pytest.raises(Refusal, match=SENTENCE):
+            write_variables(deep)
