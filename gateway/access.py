@@ -11,7 +11,7 @@ from gateway.gateway import gateway_of
 from gateway.reference.openapi import FOR_ALL_TENANTS, SCOPE
 from gateway.requests.callers import Caller
 from gateway.requests.problems import NOT_ALLOWED, REFUSED, Problem
-from gateway.requests.recording import RECORDED_SCOPES, act_of, begin_act, drop_act
+from gateway.requests.recording import LOOKING, RECORDED_SCOPES, act_of, begin_act, drop_act
 from service.audit import DONE
 from sql.audit.acts import record_act
 from sql.session import Session, Tenants
@@ -35,17 +35,28 @@ async def caller_of(request: Request) -> Caller:
     return caller
 
 
-def scoped(scope: str) -> Callable[..., Caller]:
+def scoped(scope: str) -> Callable[..., Awaitable[Caller]]:
     """Make the dependency of a route: who asks, if that may do it; what operators do is recorded."""
 
-    def require(request: Request, caller: Annotated[Caller, Depends(caller_of)]) -> Caller:
+    async def require(request: Request, caller: Annotated[Caller, Depends(caller_of)]) -> Caller:
         caller.require(scope)
-        if scope in RECORDED_SCOPES:
-            begin_act(request, caller, tenant_id=caller.tenant_id)
+        if scope in RECORDED_SCOPES and request.method not in LOOKING:
+            await gateway_of(request).quotas.take_writes(caller.tenant_id)
+            _begin_tenants_act(request, caller)
         return caller
 
     require.__dict__[SCOPE] = scope
     return require
+
+
+def _begin_tenants_act(request: Request, caller: Caller) -> None:
+    """Begin to record what is done for a tenant, if the tenant has not filled the audit.
+
+    errors:  Problem  it may do no more now that is recorded
+    """
+    if not caller.is_operator:
+        gateway_of(request).quotas.take_act(caller.tenant_id)
+    begin_act(request, caller, tenant_id=caller.tenant_id)
 
 
 def operating(scope: str) -> Callable[..., Caller]:
@@ -95,7 +106,7 @@ async def writer_of(request: Request, caller: Annotated[Caller, Depends(scoped("
 
 async def bulk_writer_of(request: Request, caller: Annotated[Caller, Depends(writer_of)]) -> Caller:
     """Make sure that the caller may write; a change of all timers that a filter finds is recorded as an operator's."""
-    begin_act(request, caller, tenant_id=caller.tenant_id)
+    _begin_tenants_act(request, caller)
     return caller
 
 

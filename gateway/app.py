@@ -159,7 +159,7 @@ async def _opened(
             wait_s=settings.gateway_wait_s,
         ) as counting,
         Combiner(pool) as combiner,
-        Quotas(counting, settings.usual_limits) as quotas,
+        Quotas(counting, settings.usual_limits, acts_per_hour=settings.gateway_acts_per_hour) as quotas,
         forgetting(pool),
         hinting(dsn, send_signal_hint, to="engines", timeout_s=settings.gateway_timeout_s) as signal_hints,
         hinting(dsn, send_due_hint, to="shards", timeout_s=settings.gateway_timeout_s) as due_hints,

@@ -43,6 +43,12 @@ class GatewaySettings(BaseModel):
         gt=0,
         description="writes a second of a tenant without limits of its own, lines of many counted each; none: no limit",
     )
+    gateway_acts_per_hour: int = Field(
+        360,
+        ge=1,
+        le=1_000_000,
+        description="requests of a tenant's key that leave a record in the audit, 2,000 at once, at one gateway",
+    )
     gateway_timers_max: int | None = Field(
         None, ge=0, description="pending timers of such a tenant; none: without a limit"
     )

@@ -27,6 +27,9 @@ LOOK_S = 1.0  # between two looks at a tenant that asks for something
 LOOK_SHARE = 0.05  # of the time, at most, that a gateway spends on looks at one tenant
 STALE_S = 30.0  # older than this, nothing that was found is relied on
 TENANTS_MAX = 10_000
+HOUR_S = 3_600
+# What a tenant does leaves records that are kept for 400 days: 3.5 million at most, some 1 GB.
+ACTS_PER_HOUR, ACTS_AT_ONCE = 360, 2_000
 WAITERS_AGAIN_S = 1
 ENDPOINTS_AGAIN_S = 60
 
@@ -34,11 +37,20 @@ ENDPOINTS_AGAIN_S = 60
 class Quotas:
     """Hold the tenants of one gateway to their limits; one without limits of its own has the `usual` ones."""
 
-    def __init__(self, pool: Pool, usual: Limits, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        pool: Pool,
+        usual: Limits,
+        *,
+        acts_per_hour: int = ACTS_PER_HOUR,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._pool = pool
         self._usual = usual
         self._clock = clock
         self._rates = RateLimits(clock=clock)
+        self._acts_per_s = acts_per_hour / HOUR_S
+        self._acts = RateLimits(burst_s=ACTS_AT_ONCE / self._acts_per_s, rule=_may_act, clock=clock)
         self._standings: dict[str, Standing] = {}
         self._looks: dict[str, asyncio.Task[None]] = {}
 
@@ -68,6 +80,13 @@ class Quotas:
         """
         limits = await self.limits_of(tenant_id)
         self._rates.take(tenant_id, limits.rate_per_s, count)
+
+    def take_act(self, tenant_id: str) -> None:
+        """Take one of a tenant's requests that leave a record in the audit.
+
+        errors:  Problem  it has taken too many; it says when to ask again
+        """
+        self._acts.take(tenant_id, self._acts_per_s)
 
     async def room(self, tenant_id: str) -> Room:
         """Return the room that a tenant has for more pending timers, for the length of a block.
@@ -151,6 +170,13 @@ class Quotas:
                 for name, standing in self._standings.items()
                 if standing.is_in_use or name in self._looks
             }
+
+
+def _may_act(per_s: float) -> str:
+    return (
+        f"may send {per_s * HOUR_S:,.0f} requests an hour here that leave a record in the audit, {ACTS_AT_ONCE:,} at"
+        " once; change many things by one request"
+    )
 
 
 def too_many_endpoints(tenant_id: str, most: int) -> Problem:

@@ -14,10 +14,25 @@ BURST_S = 2.0  # worth of writes may come at once
 TENANTS_MAX = 10_000
 
 
-class RateLimits:
-    """Count writes by tenant: by when the tenant will have used up what it has taken (GCRA)."""
+def _may_write(per_s: float) -> str:
+    return f"may write {per_s:g} a second here"
 
-    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+
+class RateLimits:
+    """Count writes by tenant: by when the tenant will have used up what it has taken (GCRA).
+
+    `burst_s` is the length of time whose writes may come at once; `rule` says in a refusal what a tenant may do.
+    """
+
+    def __init__(
+        self,
+        *,
+        burst_s: float = BURST_S,
+        rule: Callable[[float], str] = _may_write,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._burst_s = burst_s
+        self._rule = rule
         self._clock = clock
         self._used_until_s: dict[str, float] = {}
 
@@ -32,11 +47,11 @@ class RateLimits:
         now_s = self._clock()
         begun_s = max(now_s, self._used_until_s.get(tenant_id, now_s))
         ahead_s = begun_s - now_s
-        if ahead_s and ahead_s + count / per_s > BURST_S:
-            wait_s = ceil(min(ahead_s, ahead_s + count / per_s - BURST_S))
+        if ahead_s and ahead_s + count / per_s > self._burst_s:
+            wait_s = ceil(min(ahead_s, ahead_s + count / per_s - self._burst_s))
             raise Problem(
                 TOO_MANY,
-                f"tenant {shortened(tenant_id)} may write {per_s:g} a second here; ask again in {wait_s} s",
+                f"tenant {shortened(tenant_id)} {self._rule(per_s)}; ask again in {wait_s} s",
                 headers={"Retry-After": str(wait_s)},
             )
         if len(self._used_until_s) >= TENANTS_MAX:

@@ -31,7 +31,7 @@ from gateway.requests.problems import (
 ALWAYS = {BROKEN, TRY_AGAIN, UNREADABLE}
 WITHOUT_POSTGRES = "healthz"
 # A tenant that a key does not know is not found, and what can't be a tenant, or a query, is refused.
-WITH_KEY = {NO_KEY, NOT_ALLOWED, NOT_FOUND, REFUSED}
+WITH_KEY = {NO_KEY, NOT_ALLOWED, NOT_FOUND, REFUSED, TOO_MANY}
 WITH_BODY = {TOO_SLOW, TOO_LARGE, WRONG_MEDIA_TYPE}
 BY_PARAMETER: Mapping[str, Collection[Kind]] = {
     HEADER: {IN_FLIGHT, OTHER_REQUEST},
@@ -69,10 +69,8 @@ def kinds_of(operation: Mapping[str, Any]) -> list[Kind]:
     kinds = {*ALWAYS, *OWN.get(operation["operationId"], ())}
     if operation["operationId"] == WITHOUT_POSTGRES:
         kinds.remove(TRY_AGAIN)
-    for requirement in operation.get("security", ()):
+    if operation.get("security"):
         kinds |= WITH_KEY
-        if "write" in requirement["key"]:
-            kinds.add(TOO_MANY)
     if "requestBody" in operation:
         kinds |= WITH_BODY
     for parameter in operation.get("parameters", ()):

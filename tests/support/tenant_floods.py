@@ -19,12 +19,13 @@ from unittest import mock
 
 import aiohttp
 
+from gateway.limits import quotas
 from gateway.requests import key_lookups
 from gateway.routes import schedules
 from service import deployment, keys
 from sql.keys.keys import WantedKey
 from tests.support.bpmn import model
-from tests.support.factories import BOUND_S
+from tests.support.factories import BOUND_S, value
 from tests.support.gateways import NDJSON, Api, Said, serving
 from tests.support.sql_client import session as session_of
 from tests.support.transactions import open_transaction
@@ -191,11 +192,48 @@ async def _keys(dsn: str) -> None:
     assert {it.result().status for it in asked} == {401}
 
 
+# One of each sort of change, by what its path names.
+CHANGES = [
+    ("POST", "/v1/timers"), ("POST", "/v1/endpoints"), ("PATCH", "/v1/endpoints/n"), ("POST", "/v1/deliveries/retry"),
+    ("POST", "/v1/dead-letters/redrive"), ("POST", "/v1/incidents/resolve"), ("DELETE", "/v1/processes/7"),
+    ("POST", "/v1/processes"), ("POST", "/v1/instances/7/move"), ("POST", "/v1/deliveries/7/cancel"),
+]  # fmt: skip
+
+
 async def _rate(dsn: str) -> None:
-    async with serving(dsn, gateway_rate_per_s=2.0) as api:
-        done = [await of(api, "flood").post("/v1/timers", HOUR) for _ in range(12)]
-        assert {it.status for it in done} == {201, 429}
+    async with serving(dsn, gateway_rate_per_s=0.01) as api:
+        for tenant, (method, path) in enumerate(CHANGES):
+            done = [await of(api, f"flood-{tenant}").ask(method, path, {}) for _ in range(3)]
+            done[-1].assert_problem("too-many", 429, "may write 0.01 a second")
+            assert done[0].status != 429
         assert (await of(api, "other").post("/v1/timers", HOUR)).status == 201
+
+
+@asynccontextmanager
+async def at_once(acts: int) -> AsyncIterator[None]:
+    """Let a tenant do so many things at once that are recorded."""
+    with mock.patch.object(quotas, "ACTS_AT_ONCE", acts):
+        yield
+
+
+async def _acts(dsn: str) -> None:
+    async with (
+        at_once(2),
+        serving(dsn, needs_keys=True, gateway_acts_per_hour=1) as api,
+        session_of(dsn, "owner") as owner,
+    ):
+        flood, other, all_tenants = [
+            {"Authorization": f"Bearer {(await keys.make(owner, WantedKey(tenant, 'k', ('admin',)))).text}"}
+            for tenant in ("flood", "other", None)
+        ]
+        done = [await api.ask(method, path, {}, **flood) for method, path in CHANGES[1:]]
+        assert [it.status == 429 for it in done] == [False, False, *[True] * (len(done) - 2)]
+        done[-1].assert_problem("too-many", 429, "1 requests an hour", "record in the audit", "ask again in")
+        assert int(done[-1].headers["Retry-After"]) > 1
+        assert await value(dsn, "select count(*) from shardclock.audit where tenant_id = 'flood'") == 2
+        assert (await api.post("/v1/endpoints", {"name": "e", "url": URL}, **other)).status == 201
+        done = [await api.post("/v1/deliveries/7/cancel", {}, **all_tenants) for _ in range(4)]
+        assert {it.status for it in done} == {404}
 
 
 def _quota(path: str, body: Callable[[int], Mapping[str, object]], **setting: Any) -> Flood:
@@ -226,7 +264,8 @@ FLOODS: dict[str, Flood] = {
         "/v1/timers", lambda _: HOUR | {"payload": "x" * 8}, gateway_payload_bytes_max=20
     ),
     "Endpoints": _quota("/v1/endpoints", lambda number: {"name": f"e{number}", "url": URL}, gateway_endpoints_max=2),
-    "Writes a second": _rate,
+    "Changes a second": _rate,
+    "Requests that leave a record in the [audit](audit.md)": _acts,
     "Callers that wait or follow the log": _waiters,
     "Places to follow the log, or to wait for its records or for a run": _streams,
     "Places to wait for an end": _waits,
