@@ -8,7 +8,9 @@ from typing import Any
 
 from bpmn.model import Definition
 from bpmn.step import Instance, advance, begin, begin_stopped, read_catches, read_state, write_state
-from bpmn.step.signals import Continued
+from bpmn.step.advance import Step
+from bpmn.step.signals import Continued, Signal
+from bpmn.step.stepping import CALLS_DEPTH_MAX
 from engine.inbox import BEGIN, CANCEL, CLOSED, CONTINUED, Unreadable, kind_of, said_by, signal_of
 from engine.outbox import Outbox, Owner
 from sql.processes.apply import Row, Writes
@@ -28,12 +30,21 @@ class Share:
 
     nodes: int
     until_s: float
+    calls_depth_max: int = CALLS_DEPTH_MAX
     chars: int = 0  # that the steps before this one have made
 
     def goes_on(self, chars: int) -> bool:
         """Say whether one more node may be entered by a step that has made so many characters."""
         self.nodes -= 1
         return self.chars + chars < SHARE_CHARS and not self.is_over
+
+    def advance(self, instance: Instance, definition: Definition, signal: Signal, now: datetime) -> Step:
+        """Advance an instance by one signal, as far as there is time."""
+        step = advance(
+            definition, instance, signal, now=now, goes_on=self.goes_on, calls_depth_max=self.calls_depth_max
+        )
+        self.chars += step.chars
+        return step
 
     @property
     def is_over(self) -> bool:
@@ -79,6 +90,7 @@ class Advanced:
             "process_id": owner.process_id,
             "parent_key": owner.parent_key,
             "parent_token": owner.parent_token,
+            "root_key": owner.root_key,
             "state": None if ended else write_state(self.instance),
             "outcome": ended and ended.outcome.value.upper(),
             "error_code": ended and ended.error_code,
@@ -104,7 +116,13 @@ def definition_of(first: DueSignal) -> int:
     raise Unreadable("the signal that begins an instance names no definition")
 
 
-def advance_by(signals: Sequence[DueSignal], definition: Definition, definition_key: int) -> Advanced:
+def advance_by(
+    signals: Sequence[DueSignal],
+    definition: Definition,
+    definition_key: int,
+    *,
+    calls_depth_max: int = CALLS_DEPTH_MAX,
+) -> Advanced:
     """Advance an instance, or begin it, by as many of its signals as there is time for.
 
     What a step has left comes before the next signal, but for a cancellation. If something is left at the end, the
@@ -113,7 +131,7 @@ def advance_by(signals: Sequence[DueSignal], definition: Definition, definition_
     shape:   `signals` are of one instance, in order; it runs, or the first of them begins it
     errors:  Unreadable, ValueError  a signal can't be taken
     """
-    share = Share(NODES_MAX, time.monotonic() + SHARE_S)
+    share = Share(NODES_MAX, time.monotonic() + SHARE_S, calls_depth_max)
     begins = signals[0].version is None
     done = _begun(signals, definition, definition_key, share) if begins else _read(signals, definition, definition_key)
     was_cut = done.instance.rest is not None and not begins
@@ -150,7 +168,7 @@ def _begun(signals: Sequence[DueSignal], definition: Definition, definition_key:
     first = signals[0]
     said = said_by(first)
     parent, parent_token = said.get("parent"), said.get("parent_token")
-    owner = Owner(first.instance_key, first.tenant_id, definition.process_id, parent, parent_token)
+    owner = Owner(first.instance_key, first.tenant_id, definition.process_id, parent, parent_token, said.get("root"))
     outbox = Outbox(owner, definition, first_new=0)
     instance, step = begin(
         definition,
@@ -161,6 +179,7 @@ def _begun(signals: Sequence[DueSignal], definition: Definition, definition_key:
         depth=said.get("depth", 0 if parent is None else 1),
         catches=read_catches(said.get("catches")),
         goes_on=share.goes_on,
+        calls_depth_max=share.calls_depth_max,
     )
     share.chars += step.chars
     outbox.add(step.effects, now=first.server_time)
@@ -172,7 +191,8 @@ def _read(signals: Sequence[DueSignal], definition: Definition, definition_key: 
     first = signals[0]
     assert first.state is not None, "it runs"
     assert first.version is not None, "it has begun"
-    owner = Owner(first.instance_key, first.tenant_id, definition.process_id, first.parent_key, first.parent_token)
+    parent = first.parent_key, first.parent_token, first.root_key
+    owner = Owner(first.instance_key, first.tenant_id, definition.process_id, *parent)
     instance = read_state(first.state)
     outbox = Outbox(owner, definition, first_new=instance.next_key)
     return Advanced(owner, signals, definition_key, first.version, instance, outbox, [])
@@ -186,8 +206,7 @@ def _take(done: Advanced, definition: Definition, taken: DueSignal, share: Share
         return False
     is_stale = done.outbox.ended is not None or taken.is_first
     if not is_stale and kind not in (CONTINUED, CLOSED):
-        step = advance(definition, done.instance, signal_of(taken, said), now=now, goes_on=share.goes_on)
-        share.chars += step.chars
+        step = share.advance(done.instance, definition, signal_of(taken, said), now)
         done.outbox.add(step.effects, now=now)
         is_stale = step.is_stale
     if (is_stale or kind == CLOSED) and taken.token is not None and done.outbox.ended is None:
@@ -202,8 +221,7 @@ def _take(done: Advanced, definition: Definition, taken: DueSignal, share: Share
 def _finish_rest(done: Advanced, definition: Definition, now: datetime, share: Share) -> bool:
     """Go on with what an earlier step had no time for, if there is something; say whether nothing is left."""
     if done.has_rest:
-        step = advance(definition, done.instance, Continued(), now=now, goes_on=share.goes_on)
-        share.chars += step.chars
+        step = share.advance(done.instance, definition, Continued(), now)
         done.outbox.add(step.effects, now=now)
     return not done.has_rest
 

@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from bpmn.step.stepping import CALLS_DEPTH_MAX
 from engine.advancing import Advanced, advance_by, definition_of
 from engine.definitions import Definitions, Gone
 from engine.fair_queue import FairQueue
@@ -63,13 +64,19 @@ def by_tenant(instances: Iterable[Signals]) -> dict[str, list[Signals]]:
     return found
 
 
-def advance_all(instances: Iterable[Signals], definitions: Definitions, queue: FairQueue) -> Batch:
+def advance_all(
+    instances: Iterable[Signals],
+    definitions: Definitions,
+    queue: FairQueue,
+    *,
+    calls_depth_max: int = CALLS_DEPTH_MAX,
+) -> Batch:
     """Advance instances until the batch is full; each tenant pays for the processor's time that its instances take."""
     batch, began_s, chars = Batch(), time.monotonic(), 0
     for signals in queue.in_turn(by_tenant(instances)):
         work_s = time.thread_time()
         try:
-            chars += batch.add(signals, _advance(signals, definitions))
+            chars += batch.add(signals, _advance(signals, definitions, calls_depth_max))
         except Exception as error:  # noqa: BLE001 - whatever one instance does, the others go on
             batch.failed.append((signals, error))
         queue.charge(signals[0].tenant_id, time.thread_time() - work_s)
@@ -78,10 +85,10 @@ def advance_all(instances: Iterable[Signals], definitions: Definitions, queue: F
     return batch
 
 
-def _advance(signals: Signals, definitions: Definitions) -> Advanced:
+def _advance(signals: Signals, definitions: Definitions, calls_depth_max: int) -> Advanced:
     first = signals[0]
     if first.version is None and not first.is_first:
         gone = CanceledUnbegun if kind_of(said_by(first)) == CANCEL else Gone
         raise gone(f"there is no instance {first.instance_key}")
     key = definition_of(first)
-    return advance_by(signals, definitions.get(key, first.tenant_id), key)
+    return advance_by(signals, definitions.get(key, first.tenant_id), key, calls_depth_max=calls_depth_max)

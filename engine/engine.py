@@ -4,7 +4,7 @@ import asyncio
 import time
 from functools import partial
 
-from engine.runner import SignalRunner
+from engine.runner import CallLimits, SignalRunner
 from engine.settings import EngineSettings
 from engine.stats import EngineStats, report_of
 from keepers.registration import Registration
@@ -56,6 +56,7 @@ class Engine:
                 log=registration.log,
                 stripe=stripe,
                 tell_workers=self._delivery_hints.want,
+                calls=CallLimits(settings.calls_depth_max, settings.descendants_max),
             )
             for stripe in stripes
         ]

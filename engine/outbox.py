@@ -45,13 +45,14 @@ END_KINDS = {Outcome.COMPLETED: "completed", Outcome.ERROR: "error", Outcome.CAN
 
 
 class Owner(NamedTuple):
-    """Which instance it is, and whose. A child's parent waits at `parent_token`."""
+    """Which instance it is, and whose. A child's parent waits at `parent_token`; its root has no parent."""
 
     instance_key: int
     tenant_id: str
     process_id: str
     parent_key: int | None = None
     parent_token: int | None = None
+    root_key: int | None = None
 
 
 class Outbox:
@@ -212,7 +213,7 @@ class Outbox:
                 writes.tasks.append(row | self._task(effect))
             case ChildOpened(_, _, process_id, variables, depth, catches):
                 called = {"process_id": process_id, "variables": dict(variables), "depth": depth, "catches": catches}
-                writes.children.append(row | called)
+                writes.children.append(row | called | {"root_key": owner.root_key or owner.instance_key})
 
     def _timer(self, effect: TimerOpened, now: datetime) -> dict[str, Any]:
         node = self._definition.nodes[effect.node_id]

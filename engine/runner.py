@@ -6,9 +6,11 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
+from typing import NamedTuple
 
 from structlog.typing import FilteringBoundLogger
 
+from bpmn.step.stepping import CALLS_DEPTH_MAX
 from engine.advancing import Advanced, begun_stopped, definition_of
 from engine.batches import BATCH_S, Batch, CanceledUnbegun, Signals, advance_all
 from engine.definitions import Definitions, Gone
@@ -17,7 +19,7 @@ from engine.inbox import said_by
 from engine.putting_off import PutOff, put_off_after
 from engine.stats import EngineStats
 from sql.claims.rows import retry_lost_races
-from sql.processes.apply import Writes, apply_steps
+from sql.processes.apply import DESCENDANTS_MAX, Writes, apply_steps
 from sql.processes.signals import (
     WHOLE,
     DueSignal,
@@ -32,6 +34,16 @@ from sql.session import Session, StatementRefused, StoreLocked, StoreTooSlow, St
 
 BATCH_FIRST = 16  # of a new engine: the one before may have died of a large batch
 LOGGED_MAX = 1_000  # reasons of which it is known that they are in the log
+
+
+class CallLimits(NamedTuple):
+    """How many call activities may wait for each other's children, and how many descendants of an instance may live."""
+
+    depth_max: int = CALLS_DEPTH_MAX
+    descendants_max: int = DESCENDANTS_MAX
+
+
+CALL_LIMITS = CallLimits()
 
 
 def _nobody(count: int) -> None:
@@ -51,8 +63,10 @@ class SignalRunner:
         log: FilteringBoundLogger,
         stripe: Stripe = WHOLE,
         tell_workers: Callable[[int], None] = _nobody,
+        calls: CallLimits = CALL_LIMITS,
     ) -> None:
         """Keep what every turn uses; `tell_workers` is called with the number of new service tasks."""
+        self._calls = calls
         self._session = session
         self._holder = holder
         self._stats = stats
@@ -107,7 +121,9 @@ class SignalRunner:
         ended = [signals for signals in by_instance.values() if signals[0].has_ended]
         going = await self._load([signals for signals in by_instance.values() if not signals[0].has_ended])
         # In a thread, so that heartbeats go on however long a model's expressions take.
-        batch = await asyncio.to_thread(advance_all, going, self._definitions, self._queue)
+        batch = await asyncio.to_thread(
+            advance_all, going, self._definitions, self._queue, calls_depth_max=self._calls.depth_max
+        )
         self._leave_out_cut(batch, {signals[0].tenant_id for signals in by_instance.values()})
         done = await self._write_all(batch)
         done |= await self._put_off(batch.failed)
@@ -162,7 +178,8 @@ class SignalRunner:
             return 0
         try:
             # A key of the sequence may be taken, if somebody has set it back.
-            written = await retry_lost_races(self._session, partial(apply_steps, self._session, self._holder, writes))
+            apply = partial(apply_steps, descendants_max=self._calls.descendants_max)
+            written = await retry_lost_races(self._session, partial(apply, self._session, self._holder, writes))
         except (StatementRefused, StoreTooSlow, RecursionError, TypeError, ValueError) as error:
             if isinstance(error, StatementRefused) and not error.are_values_at_fault:
                 raise StoreUnavailable(f"the server does not take what an engine writes: {error}") from error

@@ -3,6 +3,7 @@
 from pydantic import Field
 
 from keepers.settings import KeeperSettings
+from sql.processes.apply import DESCENDANTS_MAX
 
 
 class EngineSettings(KeeperSettings):
@@ -16,5 +17,17 @@ class EngineSettings(KeeperSettings):
     signal_batch: int = Field(500, gt=0, description="signals to instances that one statement takes")
     instances_kept_s: float = Field(
         7 * 86_400.0, gt=0, description="how long an instance and its history are kept after its end"
+    )
+    calls_depth_max: int = Field(
+        100,
+        gt=0,
+        le=1_000,
+        description="call activities that wait for each other's children: a cancellation goes down one level in a turn",
+    )
+    descendants_max: int = Field(
+        DESCENDANTS_MAX,
+        gt=0,
+        le=1_000_000,
+        description="called instances below one instance that live at a time: some seconds' work to cancel",
     )
     statement_timeout_s: float = Field(3.0, gt=0, description="how long one statement may take")

@@ -222,6 +222,7 @@ CREATE TABLE shardclock.instances (
     error_code text,
     state text,
     result jsonb,
+    root_key bigint,
     CONSTRAINT end_is_whole CHECK (((num_nonnulls(ended_at, outcome) = ANY (ARRAY[0, 2])) AND ((ended_at IS NULL) = (state IS NOT NULL)))),
     CONSTRAINT outcome_is_known CHECK ((outcome = ANY (ARRAY['COMPLETED'::text, 'CANCELED'::text, 'ERROR'::text]))),
     CONSTRAINT parent_is_whole CHECK (((parent_key IS NULL) = (parent_token IS NULL)))
@@ -845,6 +846,8 @@ CREATE UNIQUE INDEX definitions_by_process ON shardclock.definitions USING btree
 
 CREATE INDEX deliveries_by_lane ON shardclock.deliveries USING btree (target, tenant_id, next_attempt_at, ((timer_key + 0)));
 
+CREATE INDEX deliveries_by_root ON shardclock.deliveries USING btree (((payload ->> 'root'::text))) WHERE (((target = 'process:instance'::text) AND (name ~~ 'child:%'::text) AND (length((payload ->> 'root'::text)) < 20)) IS TRUE);
+
 CREATE INDEX deliveries_failing ON shardclock.deliveries USING btree (target, tenant_id, next_attempt_at, ((timer_key + 0))) WHERE (failed_attempts > 0);
 
 CREATE INDEX deliveries_of_cancellations ON shardclock.deliveries USING btree (tenant_id, next_attempt_at, ((timer_key + 0))) WHERE (((target = 'process:instance'::text) AND ((payload ->> 'kind'::text) = 'cancel'::text)) IS TRUE);
@@ -876,6 +879,8 @@ CREATE INDEX instances_by_outcome ON shardclock.instances USING btree (tenant_id
 CREATE INDEX instances_by_parent ON shardclock.instances USING btree (parent_key, parent_token) WHERE (parent_key IS NOT NULL);
 
 CREATE INDEX instances_by_process ON shardclock.instances USING btree (tenant_id, process_id, instance_key);
+
+CREATE INDEX instances_by_root ON shardclock.instances USING btree (root_key) WHERE (((root_key IS NOT NULL) AND (ended_at IS NULL)) IS TRUE);
 
 CREATE INDEX instances_running ON shardclock.instances USING btree (definition_key, ((instance_key + 0))) WHERE ((ended_at IS NULL) IS TRUE);
 

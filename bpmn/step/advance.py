@@ -27,7 +27,7 @@ from bpmn.step.signals import (
     VariablesSet,
 )
 from bpmn.step.state import ROOT, Catches, Instance, Phase, Token
-from bpmn.step.stepping import Stepping
+from bpmn.step.stepping import CALLS_DEPTH_MAX, Stepping
 from bpmn.step.variables import spread
 
 # More entries into nodes in one step are a circle of nodes that wait for nothing.
@@ -65,6 +65,7 @@ def begin(
     depth: int = 0,
     catches: Catches | None = None,
     goes_on: GoesOn = always,
+    calls_depth_max: int = CALLS_DEPTH_MAX,
 ) -> tuple[Instance, Step]:
     """Start an instance, at the start event without a trigger or at the one that is named.
 
@@ -72,7 +73,7 @@ def begin(
     errors:  ValueError  the process has no such start event
     """
     instance = Instance(depth=depth, start=start, catches=catches)
-    step = Stepping(definition, instance, now)
+    step = Stepping(definition, instance, now, calls_depth_max=calls_depth_max)
     first = definition.root.start if start is None else start
     if first not in definition.root.starts:
         raise ValueError(f"{definition.process_id} has no start event {start or 'without a trigger'}")
@@ -103,10 +104,16 @@ def begin_stopped(
 
 
 def advance(
-    definition: Definition, instance: Instance, signal: Signal, *, now: datetime, goes_on: GoesOn = always
+    definition: Definition,
+    instance: Instance,
+    signal: Signal,
+    *,
+    now: datetime,
+    goes_on: GoesOn = always,
+    calls_depth_max: int = CALLS_DEPTH_MAX,
 ) -> Step:
     """Advance an instance by one signal. The instance is changed in place."""
-    step = Stepping(definition, instance, now)
+    step = Stepping(definition, instance, now, calls_depth_max=calls_depth_max)
     if not _take(step, signal):
         return Step((), is_stale=True)
     _run(step, goes_on)

@@ -18,7 +18,6 @@ from bpmn.step.variables import Unanswerable, assigned, text_for, visible
 from timers.refusal import InvalidTimer, shortened
 
 TYPE_CHARS_MAX = 200
-CALLS_DEPTH_MAX = 100  # call activities that wait for each other's children
 
 
 def enter(step: Stepping, entry: Entry) -> None:
@@ -131,10 +130,10 @@ def _open_task(step: Stepping, token: Token, node: Node) -> None:
 def _open_child(step: Stepping, token: Token, node: Node) -> None:
     assert isinstance(node.work, Call), "a call activity says which process it calls"
     process_id = _text(step, token, node.work.process_id, "the called process")
-    if step.instance.depth >= CALLS_DEPTH_MAX:
+    if step.instance.depth >= step.calls_depth_max:
         raise Unanswerable(
-            f"the process {shortened(process_id)} would be the {CALLS_DEPTH_MAX + 1}th that calls another in a row,"
-            f" and there may be {CALLS_DEPTH_MAX}; let a process not call itself for ever"
+            f"the process {shortened(process_id)} would be the {step.calls_depth_max + 1}th that calls another in a"
+            f" row, and there may be {step.calls_depth_max}; let a process not call itself for ever"
         )
     variables = visible(step.instance, token) if node.work.passes_all_in else dict(token.variables)
     catches = caught_around(step, token)

@@ -28,6 +28,10 @@ SENTENCE_CHARS_MAX = 2_000
 WAITING = frozenset({Kind.SERVICE, Kind.USER, Kind.RECEIVE, Kind.CATCH, Kind.EVENT_BASED, Kind.CALL})
 
 
+# Call activities that wait for each other's children. A cancellation goes down one level in each turn of an engine.
+CALLS_DEPTH_MAX = 100
+
+
 class Stepping:
     """What a step works on.
 
@@ -35,10 +39,13 @@ class Stepping:
              nodes that were entered since the instance last had nothing to go on with
     """
 
-    def __init__(self, definition: Definition, instance: Instance, now: datetime) -> None:
+    def __init__(
+        self, definition: Definition, instance: Instance, now: datetime, *, calls_depth_max: int = CALLS_DEPTH_MAX
+    ) -> None:
         self.definition = definition
         self.instance = instance
         self.now = now
+        self.calls_depth_max = calls_depth_max
         self.spending = Spending(now)
         self.effects: list[Effect] = []
         rest = instance.rest or Rest((), (), 0)

@@ -9,6 +9,7 @@ from typing import Any
 from sql.session import Session
 
 Row = dict[str, Any]
+DESCENDANTS_MAX = 10_000  # called instances below one instance that live at a time
 
 
 @dataclass(slots=True)
@@ -57,7 +58,9 @@ LISTS = tuple(it.name for it in fields(Writes))
 ROWS = tuple(name for name in LISTS if name not in ("signals", "spent"))
 
 
-async def apply_steps(session: Session, holder: int, writes: Writes) -> list[int]:
+async def apply_steps(
+    session: Session, holder: int, writes: Writes, *, descendants_max: int = DESCENDANTS_MAX
+) -> list[int]:
     """Write a batch; return the keys of the instances that were written.
 
     The others have been advanced by somebody since they were read, or are being advanced: their signals are still due.
@@ -73,6 +76,7 @@ async def apply_steps(session: Session, holder: int, writes: Writes) -> list[int
         signals=[key for key, _ in writes.signals],
         signal_instances=[instance_key for _, instance_key in writes.signals],
         spent=writes.spent,
+        descendants_max=descendants_max,
         **{name: json.dumps(getattr(writes, name), default=_text, ensure_ascii=False) for name in ROWS},
     )
     return [row["instance_key"] for row in rows]

@@ -3,10 +3,11 @@
 -- its signals is gone, because somebody has taken it or given it up.
 --
 -- in:    :holder bigint, :signals bigint[] and :signal_instances bigint[]: the signals taken, and whose they are;
---        :spent bigint[]: signals to instances that have ended, which are only recorded; then JSON arrays of objects,
+--        :spent bigint[]: signals to instances that have ended, which are only recorded; :descendants_max integer: called
+--        instances below one root that may live or be about to begin; then JSON arrays of objects,
 --        each with its instance_key:
 --        :steps jsonb {instance_key, was (its version; 0: it begins), definition_key, tenant_id, process_id, parent_key,
---        parent_token, state, outcome, error_code, result, signals, passes},
+--        parent_token, root_key, state, outcome, error_code, result, signals, passes},
 --        :timers jsonb {instance_key, token, node_id, tenant_id, timer_type, due_date, schedule, zone,
 --        name},
 --        :service_tasks jsonb {instance_key, token, node_id, tenant_id, target, payload, headers,
@@ -14,7 +15,7 @@
 --        :tasks jsonb {instance_key, token, node_id, tenant_id, process_id, name, assignee, candidate_groups,
 --        candidate_users, due_date, form_key},
 --        :subscriptions jsonb {instance_key, token, node_id, tenant_id, process_id, kind, name, correlation, is_once},
---        :children jsonb {instance_key, token, tenant_id, process_id, variables, depth, catches},
+--        :children jsonb {instance_key, token, tenant_id, process_id, variables, depth, catches, root_key},
 --        :closed jsonb {instance_key, token, node_id (null: all)},
 --        :incidents jsonb {instance_key, token, node_id, sentence}, :resolved jsonb {instance_key, token},
 --        :sent jsonb {instance_key, tenant_id, to_key, token, node_id, signal},
@@ -26,7 +27,7 @@
 --        instance gets a signal to close it
 -- index: instances_pkey, deliveries_pkey, timers_by_token, deliveries_of_service_tasks, tasks_by_token,
 --        subscriptions_by_instance, deliveries_of_children, incidents_pkey, instances_by_parent, messages_pkey: probes;
---        subscriptions_by_name for thrown signals
+--        instances_by_root and deliveries_by_root, up to :descendants_max; subscriptions_by_name for thrown signals
 with held as materialized (
     select d.timer_key
     from shardclock.deliveries d
@@ -37,7 +38,7 @@ step as materialized (
     select s.*
     from jsonb_to_recordset(:steps::jsonb) as s (
         instance_key bigint, was bigint, definition_key bigint, tenant_id text, process_id text, parent_key bigint,
-        parent_token bigint, state text, outcome text, error_code text, result jsonb, signals jsonb, passes jsonb
+        parent_token bigint, root_key bigint, state text, outcome text, error_code text, result jsonb, signals jsonb, passes jsonb
     )
     where s.instance_key not in (
         select g.instance_key
@@ -71,15 +72,17 @@ advanced as (
 ),
 begun as (
     insert into shardclock.instances (
-        instance_key, definition_key, parent_key, parent_token, version, ended_at, tenant_id, process_id, outcome,
+        instance_key, definition_key, parent_key, parent_token, root_key, version, ended_at, tenant_id, process_id, outcome,
         error_code, state, result
     )
     select
-        s.instance_key, s.definition_key, s.parent_key, s.parent_token, 1,
+        s.instance_key, s.definition_key, s.parent_key, s.parent_token, s.root_key, 1,
         case when s.outcome is not null then now() end, s.tenant_id, s.process_id, s.outcome, s.error_code, s.state,
         s.result
     from step s
     where s.was = 0
+        -- Nothing begins below a root that has ended.
+        and (select r.ended_at from shardclock.instances r where r.instance_key = s.root_key) is null
     on conflict do nothing
     returning instance_key
 ),
@@ -365,14 +368,61 @@ planned as (
     )
     where t.instance_key in (select w.instance_key from written w)
 ),
-child as materialized (
-    select
-        c.*, shardclock.find_definition(c.tenant_id, c.process_id) as definition_key
+called as materialized (
+    select c.*
     from jsonb_to_recordset(:children::jsonb) as c (
         instance_key bigint, token bigint, tenant_id text, process_id text, variables jsonb, depth integer,
-        catches jsonb
+        catches jsonb, root_key bigint
     )
     where c.instance_key in (select w.instance_key from written w)
+),
+family as materialized (
+    -- Of each root, how many called instances live and how many are about to begin, counted no further than the limit.
+    select
+        f.root_key,
+        (
+            select count(*)
+            from (
+                select
+                from shardclock.instances i
+                where i.root_key = f.root_key and (i.root_key is not null and i.ended_at is null) is true
+                limit :descendants_max::integer
+            ) i
+        ) + (
+            select count(*)
+            from (
+                select
+                from shardclock.deliveries d
+                where d.payload ->> 'root' = f.root_key::text
+                    and (
+                        d.target = 'process:instance' and d.name like 'child:%' and length(d.payload ->> 'root') < 20
+                    ) is true
+                limit :descendants_max
+            ) d
+        ) as living
+    from (select distinct c.root_key from called c) f
+    -- Below a root that has ended nothing is called: all that lives there is about to be cancelled.
+    where (select r.ended_at from shardclock.instances r where r.instance_key = f.root_key) is null
+        and f.root_key not in (select s.instance_key from step s where s.outcome is not null)
+),
+child as materialized (
+    select
+        c.*,
+        case
+            when f.living + row_number() over (partition by c.root_key order by c.instance_key, c.token)
+                > :descendants_max
+                then format(
+                    'the process "%s" would be called while instance %s has %s called instances below it, and there may'
+                    ' be %s; let fewer live at a time, or cancel instance %s; then resolve this',
+                    left(c.process_id, 200), c.root_key, :descendants_max, :descendants_max, c.root_key
+                )
+            when d.definition_key is null
+                then format('the process "%s" is not deployed; deploy it, and resolve this', left(c.process_id, 200))
+        end as refusal,
+        d.definition_key
+    from called c
+    join family f on f.root_key = c.root_key
+    cross join lateral (select shardclock.find_definition(c.tenant_id, c.process_id) as definition_key) d
 ),
 outgoing as materialized (
     select s.to_key, s.tenant_id, s.token, s.node_id, s.signal, null::text as name, interval '0' as delay
@@ -387,19 +437,15 @@ outgoing as materialized (
     select t.instance_key, t.tenant_id, t.token, t.node_id, '{"kind": "closed"}', null, '0.5 s' from still_there t
     union all
     select
-        case when c.definition_key is null then c.instance_key end,
+        case when c.refusal is not null then c.instance_key end,
         c.tenant_id,
-        case when c.definition_key is null then c.token end,
+        case when c.refusal is not null then c.token end,
         null,
         case
-            when c.definition_key is null
-                then jsonb_build_object(
-                    'kind', 'failed', 'reason', format('the process "%s" is not deployed; deploy it, and resolve this',
-                    left(c.process_id, 200))
-                )
+            when c.refusal is not null then jsonb_build_object('kind', 'failed', 'reason', c.refusal)
             else jsonb_build_object(
-                'kind', 'begin', 'definition', c.definition_key, 'variables', c.variables,
-                'parent', c.instance_key, 'parent_token', c.token, 'depth', c.depth, 'catches', c.catches
+                'kind', 'begin', 'definition', c.definition_key, 'variables', c.variables, 'parent', c.instance_key,
+                'parent_token', c.token, 'root', c.root_key, 'depth', c.depth, 'catches', c.catches
             )
         end,
         'child:' || c.instance_key || ':' || c.token,

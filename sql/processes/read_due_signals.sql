@@ -12,7 +12,7 @@
 -- out:   timer_key bigint (the signal's), instance_key bigint, is_first boolean (the instance is to begin),
 --        token bigint or null, node_id text or null, tenant_id text, signal text or null (JSON; null: a timer has fired),
 --        failed_attempts integer, due_at timestamptz, version bigint, definition_key bigint, process_id text,
---        parent_key bigint, parent_token bigint, state text (with its first signal alone), has_ended boolean: of the
+--        parent_key bigint, parent_token bigint, root_key bigint, state text (with its first signal alone), has_ended boolean: of the
 --        instance, or of the root of an instance that is to begin; null if there is none; server_time timestamptz:
 --        in the order in which they are to be taken; a start may be there twice;
 --        the last row has next_tenant text (the next :after_tenant) and nulls, if there may be more lanes
@@ -164,13 +164,25 @@ known as (
         i.process_id,
         i.parent_key,
         i.parent_token,
+        i.root_key,
         -- Once for each instance: it may be large, and many signals may be for it.
         case
             when row_number() over (
                 partition by d.instance_key order by d.rank, d.is_after_start, d.next_attempt_at, d.timer_key
             ) = 1 then i.state
         end as state,
-        i.ended_at is not null as has_ended
+        coalesce(
+            i.ended_at,
+            -- Asked only for a called process that is to begin.
+            (
+                select r.ended_at
+                from shardclock.instances r
+                where r.instance_key = case
+                    when d.process_instance_key is null and d.payload ->> 'root' ~ '^[0-9]{1,18}$'
+                        then (d.payload ->> 'root')::bigint
+                end
+            )
+        ) is not null as has_ended
     from due d
     left join lateral (
         select i.*
@@ -206,6 +218,7 @@ measured as (
         m.process_id,
         m.parent_key,
         m.parent_token,
+        m.root_key,
         m.state,
         m.has_ended,
         clock_timestamp() as server_time,
@@ -216,7 +229,7 @@ measured as (
 )
 union all
 select
-    null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, clock_timestamp(),
+    null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, clock_timestamp(),
     l.tenant_id
 from lane l
 where l.number = 500

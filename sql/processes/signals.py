@@ -34,6 +34,7 @@ class DueSignal(NamedTuple):
     process_id: str | None
     parent_key: int | None
     parent_token: int | None
+    root_key: int | None
     state: str | None
     has_ended: bool
     server_time: datetime

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from bpmn.model import InvalidModel
-from bpmn.step.behaviours import CALLS_DEPTH_MAX
+from bpmn.step.stepping import CALLS_DEPTH_MAX
 from service import processes
 from sql.processes import instances, tasks
 from sql.session import StatementRefused

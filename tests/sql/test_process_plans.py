@@ -111,8 +111,9 @@ def applying(**written: Any) -> list[str]:
     """Write the arguments of apply_steps."""
     arrays = {name: written.pop(name, []) for name in ("signals", "signal_instances", "spent")}
     names = statement("apply_steps").parameters
-    rows = {name: json.dumps(written.get(name, [])) for name in names if name not in ("holder", *arrays)}
-    return literals("apply_steps", holder=9, **arrays, **rows)
+    numbers = {"holder": 9, "descendants_max": 100}
+    rows = {name: json.dumps(written.get(name, [])) for name in names if name not in numbers | arrays}
+    return literals("apply_steps", **numbers, **arrays, **rows)
 
 
 async def test_instances_that_end_cost_what_is_theirs(waiting: str) -> None:
@@ -163,6 +164,47 @@ async def test_an_instance_of_many_tokens_ends_in_time_that_grows_with_their_num
     await apply.connection.close()
     assert rows["timers"] >= tokens
     assert all(read <= 6 * tokens + 20 for read in rows.values()), rows
+
+
+# A root with called instances that live, that have ended and that are about to begin.
+FAMILY = """
+with i as (
+    insert into shardclock.instances (
+        instance_key, definition_key, version, tenant_id, process_id, root_key, parent_key, parent_token, state,
+        ended_at, outcome
+    )
+    select
+        100000 * e.ended + n, 9999999, 1, 'default', 'p', 1, 1, 1, case when e.ended = 1 then '{}' end,
+        case when e.ended = 2 then now() end, case when e.ended = 2 then 'COMPLETED' end
+    from generate_series(1, 3000) n
+    cross join generate_series(1, 2) e (ended)
+)
+insert into shardclock.deliveries (
+    timer_key, next_attempt_at, due_date, created_at, occurrence, slot, tenant_id, timer_type, target, name, payload
+)
+select
+    300000 + n, now(), now(), now(), 1, 0, 'default', 'USER', 'process:instance', 'child:1:' || n,
+    '{"kind": "begin", "root": 1}'
+from generate_series(1, 3000) n
+"""
+
+
+async def test_a_call_reads_no_more_of_a_family_than_the_bound(waiting: str) -> None:
+    apply = await prepare(waiting, "apply_steps")
+    child = {"instance_key": 1, "token": 9, "tenant_id": "default", "process_id": "p", "variables": {}, "depth": 1}
+    step = steps([1], outcome=None, state="{}")
+    arguments = applying(
+        steps=step, children=[child | {"catches": [], "root_key": 1}], signals=[1], signal_instances=[1]
+    )
+    await query(waiting, "select setval('shardclock.timer_key_seq', 1000000)")
+    await reading(apply, arguments)
+    await query(waiting, FAMILY)
+
+    rows, _ = await reading(apply, arguments)
+
+    await apply.connection.close()
+    assert 100 <= rows["instances"] <= 110
+    assert 100 <= rows["deliveries"] <= 110
 
 
 async def test_signals_that_find_nobody_cost_what_is_theirs(waiting: str) -> None:

@@ -10,8 +10,8 @@ from bpmn.model.paths import FLOWS_JOINED_MAX
 from bpmn.model.reading import ID_CHARS_MAX, KINDS, NOT_RUN
 from bpmn.step import loops, spending, state
 from bpmn.step.advance import ENTRIES_MAX
-from bpmn.step.behaviours import CALLS_DEPTH_MAX
 from bpmn.step.events import WAITED_CHARS_MAX
+from bpmn.step.stepping import CALLS_DEPTH_MAX
 from service.deployment import STARTS_MAX
 from tests.support import ROOT
 from tests.support.bpmn import model

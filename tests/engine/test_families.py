@@ -1,0 +1,143 @@
+"""What one instance calls has a bound in depth and in number, and ends with it however fast it grows."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.runner import CallLimits
+from engine.settings import EngineSettings
+from sql.processes import instances
+from sql.processes.apply import DESCENDANTS_MAX
+from tests.support.bpmn_cluster import Processes, running
+
+START, END = '<startEvent id="s"/>', '<endEvent id="e"/>'
+LOOP = "<multiInstanceLoopCharacteristics{}><extensionElements><zeebe:loopCharacteristics"
+LOOP += ' inputCollection="=[1, 2, 3]"/></extensionElements></multiInstanceLoopCharacteristics>'
+CALLED = '<extensionElements><zeebe:calledElement processId="p"/></extensionElements>'
+GROWS = f'{START}<callActivity id="c">{CALLED}{LOOP.format("")}</callActivity>{END}'
+LIVING = "select count(*)::integer as n from shardclock.instances where parent_key is not null and ended_at is null"
+
+
+def limit(it: Processes, *, depth_max: int = 100, descendants_max: int) -> None:
+    for runner in it.engine._runners:
+        runner._calls = CallLimits(depth_max, descendants_max)
+
+
+@pytest.mark.parametrize("most", [1, 40])
+async def test_a_process_that_calls_itself_many_times_stops_growing_with_incidents(most: int) -> None:
+    async with running() as it:
+        limit(it, descendants_max=most)
+        await it.deploy(GROWS, connected="s>c c>e")
+
+        key = await it.start()
+
+        assert (await it.query(LIVING))[0]["n"] == most
+        assert await it.query("select 1 from shardclock.deliveries") == []
+        (sentence,) = {row["sentence"] for row in await it.query("select sentence from shardclock.incidents")}
+        assert sentence == (
+            f'the process "p" would be called while instance {key} has {most} called instances below it, and there may'
+            f" be {most}; let fewer live at a time, or cancel instance {key}; then resolve this"
+        )
+
+
+async def test_an_incident_at_the_bound_is_resolved_when_there_is_room() -> None:
+    task = f'{START}<userTask id="u"/>{END}'
+    calls = f'{START}<callActivity id="c">{CALLED.replace("p", "child", 0)}</callActivity>{END}'
+    many = calls.replace('processId="p"', 'processId="child"').replace(
+        "</callActivity>", f"{LOOP.format('')}</callActivity>"
+    )
+    async with running() as it:
+        limit(it, descendants_max=2)
+        await it.deploy(task, connected="s>u u>e", process_id="child")
+        await it.deploy(many, connected="s>c c>e")
+        key = await it.start()
+        for _ in range(2):
+            await it.query("select shardclock.complete_task(task_key) from shardclock.tasks")
+            await it.settle()
+        (stuck,) = await it.query("select token from shardclock.incidents where instance_key = $1", key)
+
+        assert await instances.resolve_incident(it.session, key, stuck["token"])
+        await it.settle()
+        await it.query("select shardclock.complete_task(task_key) from shardclock.tasks")
+        await it.settle()
+
+        assert await it.state(key) == "COMPLETED"
+
+
+async def test_the_bound_is_of_each_instance_that_nobody_called() -> None:
+    task = f'{START}<userTask id="u"/>{END}'
+    calls = f'{START}<callActivity id="c">{CALLED.replace(chr(34) + "p", chr(34) + "child")}</callActivity>{END}'
+    async with running() as it:
+        limit(it, descendants_max=1)
+        await it.deploy(task, connected="s>u u>e", process_id="child")
+        await it.deploy(calls, connected="s>c c>e")
+        for _ in range(3):
+            await it.start()
+
+        assert (await it.query(LIVING))[0]["n"] == 3
+        assert await it.query("select sentence from shardclock.incidents") == []
+
+
+async def test_the_depth_of_calls_is_a_setting() -> None:
+    called = f'{START}<callActivity id="c">{CALLED}</callActivity>'
+    async with running() as it:
+        limit(it, depth_max=3, descendants_max=100)
+        await it.deploy(called, connected="s>c")
+        await it.start()
+        assert (await it.query(LIVING))[0]["n"] == 3
+        (stuck,) = await it.query("select sentence from shardclock.incidents")
+        assert stuck["sentence"] == (
+            "the process 'p' would be the 4th that calls another in a row, and there may be 3;"
+            " let a process not call itself for ever"
+        )
+    assert EngineSettings().calls_depth_max == CallLimits().depth_max
+    assert EngineSettings().descendants_max == CallLimits().descendants_max == DESCENDANTS_MAX
+
+
+@pytest.mark.parametrize("turns", [4, 7])
+async def test_nothing_is_called_below_an_instance_that_was_cancelled_however_fast_it_grows(turns: int) -> None:
+    # Given an instance whose descendants grow by three times a level
+    async with running() as it:
+        limit(it, descendants_max=1_000)
+        await it.deploy(GROWS, connected="s>c c>e")
+        key = (await it.query("select shardclock.start_process('p') as key"))[0]["key"]
+        (runner,) = it.engine._runners
+        for _ in range(turns):
+            runner._batch = 100
+            await runner.turn()
+        assert (await it.query("select 1 from shardclock.deliveries")) != [], "it still grows"
+
+        # When it is cancelled, and its definition is deleted
+        assert await instances.cancel_instance(it.session, key) == "SENT"
+        await runner.turn()
+        assert await it.state(key) == "CANCELED"
+        before = (await it.query("select count(*) from shardclock.instances"))[0]["count"]
+
+        # Then nothing begins any more, and all ends within a turn for each level and each batch
+        for _ in range(2 * turns + 10):
+            await runner.turn()
+        assert (await it.query("select count(*) from shardclock.instances"))[0]["count"] == before
+        assert (await it.query(LIVING))[0]["n"] == 0
+        assert await it.query("select 1 from shardclock.deliveries") == []
+
+
+async def test_cancellations_of_called_instances_come_before_all_that_these_have_to_do() -> None:
+    # Given called instances with a hundred signals each
+    task = f'{START}<userTask id="u"/>{END}'
+    calls = f'{START}<callActivity id="c">{CALLED.replace(chr(34) + "p", chr(34) + "child")}{LOOP.format("")}'
+    async with running() as it:
+        await it.deploy(task, connected="s>u u>e", process_id="child")
+        await it.deploy(f"{calls}</callActivity>{END}", connected="s>c c>e")
+        key = await it.start()
+        await it.query(
+            "select shardclock.set_variables(instance_key, jsonb_build_object('v', i))"
+            " from shardclock.instances, generate_series(1, 100) i where parent_key is not null"
+        )
+        (runner,) = it.engine._runners
+        runner._batch = runner._batch_max = 8
+
+        # When their caller is cancelled, then they end in the second turn
+        assert await instances.cancel_instance(it.session, key) == "SENT"
+        for _ in range(2):
+            await runner.turn()
+        assert (await it.query(LIVING))[0]["n"] == 0
