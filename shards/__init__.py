@@ -1,7 +1,8 @@
 """What fires: each shard keeps one part of the slots, leases what will soon be due, and fires it on time.
 
 A shard runs seven loops around Postgres. The claim loop fills a queue in memory (`queue`: soonest first, up to a limit,
-with an alarm for the soonest), and the fire loop empties it:
+with an alarm for the soonest; if more timers are due than one statement fires, `lanes` gives them turns). The fire loop
+empties it:
 
     beats    sends a sign of life four times a second, even while the other loops wait (`keepers.heartbeat`)
     claims   scans the shard's slots at every poll: it fires what is overdue and leases what is due within the horizon.

@@ -1,4 +1,4 @@
-"""The timers that a shard holds in memory, soonest first."""
+"""The timers that a shard holds in memory, soonest first; those that are due have turns (`shards.lanes`)."""
 
 import asyncio
 import heapq
@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable
 
 from keepers.clock import seconds_of
+from shards.lanes import Lanes
 from timers.model import ClaimedTimer
 
 # A timer that is leased again leaves a stale entry in the heap. The heap is rebuilt when it has this many more entries
@@ -28,6 +29,7 @@ class TimerQueue:
         self._gathers_starts = gathers_starts
         self._timers: dict[int, tuple[float, ClaimedTimer]] = {}
         self._heap: list[tuple[float, int]] = []
+        self._due = Lanes()
         self._sooner = asyncio.Event()
 
     def __len__(self) -> int:
@@ -55,18 +57,24 @@ class TimerQueue:
             self._sooner.set()
 
     def pop_due(self, now_s: float, limit: int) -> list[ClaimedTimer]:
-        """Take out the timers that are due, soonest first, at most `limit`."""
+        """Take out the timers that are due, soonest first; if more than `limit` are due, so many of them by turns."""
+        newly_due = self._pop_heap(now_s)
+        if not self._due and len(newly_due) <= limit:
+            taken = (self._timers.pop(timer_key, None) for _, timer_key in newly_due)
+            return [held[1] for held in taken if held is not None]
+        for entry in newly_due:
+            self._due.push(entry, self._timers[entry[1]][1].tenant_id)
         due: list[ClaimedTimer] = []
-        while len(due) < limit:
-            soonest = self.soonest_s()
-            if soonest is None or soonest > now_s:
-                break
-            _, timer_key = heapq.heappop(self._heap)
-            due.append(self._timers.pop(timer_key)[1])
+        while self._due and len(due) < limit:
+            at, timer_key = self._due.pop()
+            held = self._timers.get(timer_key)
+            if held is not None and held[0] == at:
+                del self._timers[timer_key]
+                due.append(held[1])
         return due
 
     def soonest_s(self) -> float | None:
-        """Return the moment of the soonest timer, or None."""
+        """Return the moment of the soonest timer that was not due at the last `pop_due`, or None."""
         while self._heap:
             at, timer_key = self._heap[0]
             held = self._timers.get(timer_key)
@@ -75,16 +83,30 @@ class TimerQueue:
             heapq.heappop(self._heap)  # a stale entry: the timer was replaced, or taken out
         return None
 
+    def _pop_heap(self, now_s: float) -> list[tuple[float, int]]:
+        """Take the entries that are due out of the heap, without the stale ones; one may stand there twice."""
+        due: list[tuple[float, int]] = []
+        heap, timers = self._heap, self._timers
+        while heap and heap[0][0] <= now_s:
+            entry = heapq.heappop(heap)
+            held = timers.get(entry[1])
+            if held is not None and held[0] == entry[0]:
+                due.append(entry)
+        return due
+
     async def until_due(self, now_s: Callable[[], float]) -> None:
         """Wait until the soonest timer is due, or until `wake` is called. The alarm only ever moves earlier."""
         self._sooner.clear()
+        if self._due:
+            await asyncio.sleep(0)  # a loop over due timers must let other tasks run
+            return
         soonest = self.soonest_s()
         if soonest is None:
             await self._sooner.wait()
             return
         delay_s = soonest - now_s()
         if delay_s <= 0:
-            await asyncio.sleep(0)  # a loop over due timers must let other tasks run
+            await asyncio.sleep(0)
             return
         alarm = asyncio.get_running_loop().call_later(delay_s, self._sooner.set)
         try:

@@ -63,8 +63,8 @@ class OnConflict(StrEnum):
 class ClaimedTimer:
     """Hold what a shard needs to fire a timer; a schedule without `anchor_occurrence` has no first date yet.
 
-    `starts_job` says that its target is a job. `version` is the row version that all this was read from (its `xmin`): a
-    write for another version is fenced.
+    `starts_job` says that its target is a job. `tenant_id` is a schedule's tenant, None for a plain timer. `version` is
+    the row version that all this was read from (its `xmin`): a write for another version is fenced.
     `question` is the number of this process's question to Postgres: the answer to a later question is newer, whatever
     any clock says.
     """
@@ -79,6 +79,7 @@ class ClaimedTimer:
     occurrence: int
     repetitions: int
     starts_job: bool
+    tenant_id: str | None
     version: int
     question: int
 

@@ -21,7 +21,7 @@
 --        an outage left), ramp_per_s integer or null (this shard's part of the ramp), next_tenant text (the next scan's
 --        :after_tenant), then one leased timer, soonest first, or nulls: timer_key bigint, due_date timestamptz,
 --        schedule text, zone text, missed text, anchor timestamptz, anchor_occurrence bigint, occurrence bigint,
---        repetitions integer, starts_job boolean, version xid
+--        repetitions integer, starts_job boolean, tenant_id text or null, version xid
 -- locks: the taken rows, for the statement; leaves out rows that others have locked, and gives up after 0.1 s (55P03)
 --        if a row was locked between the reading and the locking
 -- index: timers_by_slot, each slot from where its scan begins, and timers_by_tenant, each tenant from its oldest row;
@@ -253,7 +253,8 @@ claimed as (
     returning
         t.timer_key, t.due_date, t.schedule, coalesce(t.zone, 'UTC') as zone, coalesce(t.missed, 'fire_once') as missed,
         t.anchor, t.anchor_occurrence, t.occurrence, t.repetitions,
-        t.target like 'job:%' as starts_job, t.xmin as version
+        t.target like 'job:%' as starts_job,
+        case when t.schedule is not null then t.tenant_id end as tenant_id, t.xmin as version
 ),
 done as materialized (
     -- The clock is read when all timers are deleted; their records are written right after.
@@ -299,7 +300,7 @@ select
     (select me.ramp_per_s from me) as ramp_per_s,
     coalesce((select t.tenant_id from tenant t where t.number = least(200, :batch)), '') as next_tenant,
     c.timer_key, c.due_date, c.schedule, c.zone, c.missed, c.anchor, c.anchor_occurrence, c.occurrence, c.repetitions,
-    c.starts_job, c.version
+    c.starts_job, c.tenant_id, c.version
 from (values (true)) as always (one)
 left join claimed c on true
 order by c.due_date

@@ -2,19 +2,20 @@
 --
 -- in:    :holder bigint, :horizon interval, :lease interval: timers that have been due for longer are left out
 -- out:   timer_key bigint, due_date timestamptz, schedule text, zone text, missed text, anchor timestamptz,
---        anchor_occurrence bigint, occurrence bigint, repetitions integer, starts_job boolean, version xid
+--        anchor_occurrence bigint, occurrence bigint, repetitions integer, starts_job boolean, tenant_id text or null, version xid
 -- locks: nothing
 -- index: timers_by_slot, each of its slots from a lease ago up to the horizon
 select
     t.timer_key, t.due_date, t.schedule, t.zone, t.missed, t.anchor, t.anchor_occurrence, t.occurrence, t.repetitions,
-    t.starts_job, t.version
+    t.starts_job, t.tenant_id, t.version
 from shardclock.holders h
 cross join lateral generate_series(h.part, 839, h.part_count) as s (slot)
 cross join lateral (
     select
         t.timer_key, t.due_date, t.schedule, coalesce(t.zone, 'UTC') as zone, coalesce(t.missed, 'fire_once') as missed,
         t.anchor, t.anchor_occurrence, t.occurrence, t.repetitions,
-        t.target like 'job:%' as starts_job, t.xmin as version
+        t.target like 'job:%' as starts_job,
+        case when t.schedule is not null then t.tenant_id end as tenant_id, t.xmin as version
     from shardclock.timers t
     where t.slot = s.slot
         and t.due_date > now() - :lease::interval

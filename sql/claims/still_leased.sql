@@ -2,14 +2,15 @@
 --
 -- in:    :holder bigint, :timer_keys bigint[]
 -- out:   timer_key bigint, due_date timestamptz, schedule text, zone text, missed text, anchor timestamptz,
---        anchor_occurrence bigint, occurrence bigint, repetitions integer, starts_job boolean, version xid,
---        locker text (the number of the transaction that locks the row, or was the last to lock it; two rows with one
+--        anchor_occurrence bigint, occurrence bigint, repetitions integer, starts_job boolean, tenant_id text or null (of a
+--        schedule), version xid, locker text (the number of the transaction that locks the row, or was the last to lock it; two rows with one
 --        number were locked by the same transaction)
 -- locks: nothing
 -- index: timers_pkey, one probe for each key
 select
     t.timer_key, t.due_date, t.schedule, coalesce(t.zone, 'UTC') as zone, coalesce(t.missed, 'fire_once') as missed,
     t.anchor, t.anchor_occurrence, t.occurrence, t.repetitions,
-    t.target like 'job:%' as starts_job, t.xmin as version, t.xmax::text as locker
+    t.target like 'job:%' as starts_job,
+    case when t.schedule is not null then t.tenant_id end as tenant_id, t.xmin as version, t.xmax::text as locker
 from shardclock.timers t
 where t.timer_key = any (:timer_keys) and t.claimed_by = :holder

@@ -22,11 +22,15 @@ MICROSECOND = timedelta(microseconds=1)
 def repeat(
     schedule: str = "R/PT1M", occurrence: int = 3, *, repetitions: int = WITHOUT_END, missed: str = "fire_once"
 ) -> ClaimedTimer:
-    return ClaimedTimer(1, due(occurrence), schedule, "UTC", missed, ANCHOR, 0, occurrence, repetitions, False, 0, 1)
+    return ClaimedTimer(
+        1, due(occurrence), schedule, "UTC", missed, ANCHOR, 0, occurrence, repetitions, False, None, 0, 1
+    )
 
 
 def unplanned(schedule: str, occurrence: int = 1, zone: str = "UTC") -> ClaimedTimer:
-    return ClaimedTimer(1, ANCHOR, schedule, zone, "fire_once", ANCHOR, None, occurrence, WITHOUT_END, False, 0, 1)
+    return ClaimedTimer(
+        1, ANCHOR, schedule, zone, "fire_once", ANCHOR, None, occurrence, WITHOUT_END, False, None, 0, 1
+    )
 
 
 def due(number: int) -> datetime:
@@ -88,7 +92,9 @@ def test_what_is_too_late_is_skipped_if_that_is_wanted() -> None:
 
 def test_cron_is_followed_by_its_next_match_on_its_zone_s_clock() -> None:
     eight = datetime(2026, 3, 28, 7, tzinfo=UTC)
-    timer = ClaimedTimer(1, eight, "0 8 * * *", "Europe/Berlin", "fire_once", eight, 6, 6, WITHOUT_END, False, 0, 1)
+    timer = ClaimedTimer(
+        1, eight, "0 8 * * *", "Europe/Berlin", "fire_once", eight, 6, 6, WITHOUT_END, False, None, 0, 1
+    )
     summer = datetime(2026, 3, 29, 6, tzinfo=UTC)
 
     assert firing_of(timer, eight) == Firing(timer, next=Occurrence(7, summer, summer, 7))
@@ -97,7 +103,9 @@ def test_cron_is_followed_by_its_next_match_on_its_zone_s_clock() -> None:
 def test_nothing_follows_an_occurrence_whose_successor_is_beyond_the_year_9999() -> None:
     period = timedelta(days=900_000)
     timer, last = (
-        ClaimedTimer(1, ANCHOR + k * period, "R/P900000D", "UTC", "fire_once", ANCHOR, 0, k, WITHOUT_END, False, 0, 1)
+        ClaimedTimer(
+            1, ANCHOR + k * period, "R/P900000D", "UTC", "fire_once", ANCHOR, 0, k, WITHOUT_END, False, None, 0, 1
+        )
         for k in (1, 3)
     )
 

@@ -29,7 +29,9 @@ def locked() -> LockedTimers:
 
 def timer(timer_key: int) -> ClaimedTimer:
     due_date = datetime(2026, 1, 1, tzinfo=UTC)
-    return ClaimedTimer(timer_key, due_date, None, "UTC", "fire_once", None, 0, 1, 1, False, version=7, question=1)
+    return ClaimedTimer(
+        timer_key, due_date, None, "UTC", "fire_once", None, 0, 1, 1, False, None, version=7, question=1
+    )
 
 
 def by(locker: str, timer_keys: Iterable[int]) -> list[LeasedRow]:

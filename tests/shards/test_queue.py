@@ -21,9 +21,13 @@ BOUND_S = 5.0
 TURNS = 20  # of the event loop: enough for any callback that is ready
 
 
-def timer(timer_key: int, due_s: float, *, question: int = 0, starts_job: bool = False) -> ClaimedTimer:
+def timer(
+    timer_key: int, due_s: float, *, question: int = 0, starts_job: bool = False, tenant_id: str | None = None
+) -> ClaimedTimer:
     due_date = EPOCH + timedelta(seconds=due_s)
-    return ClaimedTimer(timer_key, due_date, None, "UTC", "fire_once", None, 0, 1, 1, starts_job, 7, question)
+    return ClaimedTimer(
+        timer_key, due_date, None, "UTC", "fire_once", None, 0, 1, 1, starts_job, tenant_id, 7, question
+    )
 
 
 def keys(timers: list[ClaimedTimer]) -> list[int]:
@@ -92,6 +96,42 @@ def test_gives_no_more_than_asked_for_and_keeps_the_rest() -> None:
     assert keys(queue.pop_due(100, 3)) == [0, 1, 2]
     assert keys(queue.pop_due(100, 100)) == [3, 4, 5, 6, 7, 8, 9]
     assert queue.pop_due(100, 100) == []
+
+
+def test_a_tenant_s_flood_of_schedules_delays_no_plain_timer_and_no_other_tenant_s_schedule() -> None:
+    queue = TimerQueue()
+    queue.add(timer(key, 1, tenant_id="flood") for key in range(1_000))
+    queue.add(timer(key, 50) for key in range(2_000, 2_010))
+    queue.add(timer(key, 60, tenant_id=f"t{key}") for key in range(3_000, 3_005))
+
+    first = keys(queue.pop_due(100, 20))
+
+    assert first[::2] == list(range(2_000, 2_010)), "every other turn is a plain timer's"
+    assert [key for key in first if key >= 3_000] == list(range(3_000, 3_005))
+    assert sum(key < 1_000 for key in first) == 5
+    assert len(queue) == 1_000 - 5
+    assert keys(queue.pop_due(100, 2_000)) == list(range(5, 1_000)), "the rest fires as fast as it can"
+
+
+async def test_the_waiter_goes_on_at_once_while_timers_are_due() -> None:
+    queue = TimerQueue()
+    queue.add([timer(1, 10), timer(2, 10), timer(3, 1_000)])
+    queue.pop_due(10, 1)
+
+    async with waiting(queue, lambda: 10.0) as waiter:
+        assert waiter.done()
+
+
+@pytest.mark.parametrize("due_s", [5, 15, 25])
+def test_a_due_timer_that_is_leased_again_before_its_turn_is_given_once(due_s: float) -> None:
+    queue = TimerQueue()
+    queue.add([timer(1, 10), timer(2, 10), timer(3, 10)])
+    queue.pop_due(10, 1)
+
+    queue.add([timer(2, due_s), timer(3, due_s), timer(3, 10)])
+
+    assert sorted(keys(queue.pop_due(30, 10) + queue.pop_due(30, 10))) == [2, 3]
+    assert len(queue) == 0
 
 
 def test_a_timer_that_is_leased_again_replaces_what_was_known_of_it() -> None:

@@ -1,0 +1,52 @@
+"""The turns of timers that are due, if more are due than one statement fires.
+
+One tenant's schedules may be due again as fast as they fire. So plain timers have every other turn, and the schedules
+of each tenant take the remaining turns one after the other: no tenant's schedules delay a plain timer or another
+tenant's schedule by more than their own number of turns.
+"""
+
+import heapq
+from collections import deque
+from typing import TypeAlias
+
+Entry: TypeAlias = tuple[float, int]  # when it is due, and the timer's key
+
+
+class Lanes:
+    """Keep the keys of due timers in a lane for plain timers and a lane for each tenant's schedules."""
+
+    def __init__(self) -> None:
+        self._plain: list[Entry] = []
+        self._schedules: dict[str, list[Entry]] = {}
+        self._tenants: deque[str] = deque()  # each tenant that has a lane, in the order of the turns
+        self._is_plain_next = True
+
+    def __bool__(self) -> bool:
+        return bool(self._plain or self._tenants)
+
+    def push(self, entry: Entry, tenant_id: str | None) -> None:
+        """Add a due timer; `tenant_id` is None for a plain timer."""
+        if tenant_id is None:
+            heapq.heappush(self._plain, entry)
+            return
+        lane = self._schedules.get(tenant_id)
+        if lane is None:
+            lane = self._schedules[tenant_id] = []
+            self._tenants.append(tenant_id)
+        heapq.heappush(lane, entry)
+
+    def pop(self) -> Entry:
+        """Take out the soonest timer of the lane whose turn it is; there must be one."""
+        is_plain = bool(self._plain) and (self._is_plain_next or not self._tenants)
+        self._is_plain_next = not is_plain
+        return heapq.heappop(self._plain) if is_plain else self._pop_schedule()
+
+    def _pop_schedule(self) -> Entry:
+        tenant_id = self._tenants.popleft()
+        lane = self._schedules[tenant_id]
+        entry = heapq.heappop(lane)
+        if lane:
+            self._tenants.append(tenant_id)
+        else:
+            del self._schedules[tenant_id]
+        return entry
