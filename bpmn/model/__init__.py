@@ -4,8 +4,9 @@
 BPMN, `expressions` what is written in FEEL, and `checks` says which nodes can't be run. What comes out is a
 `definition`: frozen, and all that the step reads.
 
-`names` has the names of elements as XML spells them, `triggers` what an event waits for or throws, `times` the times of
-timers and due dates, `paths` the gateways that join, `refusal` the sentences.
+`words` accounts for each attribute and element: none is dropped in silence. `juel` writes Camunda 7's expressions as
+FEEL, `names` has the names of elements as XML spells them, `triggers` what an event waits for or throws, `times` the
+times of timers and due dates, `paths` the gateways that join, `refusal` the sentences.
 
 source:  BPMN 2.0.2 (OMG formal/2013-12-09); docs/bpmn.md says what of it is supported
 """

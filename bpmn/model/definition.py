@@ -89,7 +89,12 @@ class Terminate:
     """An end event that ends its whole scope."""
 
 
-Trigger = Timer | Message | Signal | Error | Escalation | Terminate
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """An event whose trigger can't be read, which has been said; its model is refused."""
+
+
+Trigger = Timer | Message | Signal | Error | Escalation | Terminate | Unknown
 
 
 @dataclass(frozen=True, slots=True)

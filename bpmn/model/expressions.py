@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from bpmn.feel import Expression, NotFeel, compile_expression
+from bpmn.model.juel import NotJuel, feel_of
 from bpmn.model.refusal import InvalidModel, Problem
 from timers.refusal import shortened
 
@@ -19,17 +20,6 @@ EXPRESSIONS_CHARS_MAX = 100_000  # of a new model, all together: to compile a ch
 Text = str | Expression
 
 JUEL = re.compile(r"[$#]\{(.*)\}", re.DOTALL)
-# A string stands as it is; the rest is an operator that FEEL writes in another way, or a call.
-JUEL_PART = re.compile(
-    r"""'[^']*'|"[^"]*"|==|!=|&&|\|\||!|\b(?:eq|ne|lt|gt|le|ge|div|mod|empty)\b|(?<!\w)\w+\s*\(|\?|%|\["""
-    r"""|\bnrOf\w+"""
-)
-FEEL_FOR = {
-    "==": "=", "eq": "=", "ne": "!=", "lt": "<", "gt": ">", "le": "<=", "ge": ">=", "&&": " and ", "||": " or ",
-    "div": "/", "nrOfInstances": "numberOfInstances", "nrOfActiveInstances": "numberOfActiveInstances",
-    "nrOfCompletedInstances": "numberOfCompletedInstances",
-}  # fmt: skip
-
 
 # How many characters may still be compiled; None: any number.
 _left: ContextVar[int | None] = ContextVar("characters of expressions left", default=None)
@@ -104,17 +94,9 @@ def _take(chars: int) -> None:
 
 
 def _feel_of(text: str, written: str) -> str:
-    def part(found: re.Match[str]) -> str:
-        juel = found[0]
-        if juel[0] in "'\"":
-            return '"' + juel[1:-1].replace('"', '\\"') + '"'
-        if juel == "!=":
-            return juel
-        if feel := FEEL_FOR.get(juel):
-            return feel
+    try:
+        return feel_of(text)
+    except NotJuel as error:
         raise Unreadable(
-            f"{shortened(written)} has {juel.strip()!r}, which only Camunda 7 reads; write it in FEEL, after an ="
-        )
-
-    negated = re.fullmatch(r"\s*(?:!|not\b)\s*([\w.]+)\s*", text)
-    return f"not({negated[1]})" if negated else JUEL_PART.sub(part, text)
+            f"{shortened(written)} has {str(error)!r}, which only Camunda 7 reads; write it in FEEL, after an ="
+        ) from None

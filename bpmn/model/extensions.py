@@ -23,9 +23,6 @@ from timers.refusal import shortened
 
 PATH_PARTS_MAX = 20
 RETRIES_MAX = 1_000
-IN_JAVA = ("class", "delegateExpression", "expression")
-# Camunda 8's listeners are tasks of their own, Camunda 7's are Java: a model that needs them would run otherwise here.
-LISTENERS = ("executionListeners", "taskListeners", "executionListener", "taskListener")
 
 
 def read_service_work(element: Element) -> ServiceWork:
@@ -40,12 +37,6 @@ def read_service_work(element: Element) -> ServiceWork:
     source = _external(element)
     if topic := camunda_attribute(source, "topic"):
         return ServiceWork(read_text(topic))
-    for name in IN_JAVA:
-        if (value := camunda_attribute(source, name)) is not None:
-            raise Unreadable(
-                f"camunda:{name}={shortened(value)} is Java, which isn't run here; name a zeebe:taskDefinition's type"
-                " or an external task's topic"
-            )
     raise Unreadable("nothing says who does it; name a zeebe:taskDefinition's type or an external task's topic")
 
 
@@ -85,12 +76,16 @@ def read_user_work(element: Element) -> UserWork:
     def written(zeebe: Element | None, name: str) -> Text | None:
         return _optional(camunda_attribute(element, name) if zeebe is None else zeebe.get(name))
 
+    if form is None:
+        keys = [camunda_attribute(element, name) for name in ("formKey", "formRef")]
+    else:
+        keys = [form.get(name) for name in ("formKey", "formId", "externalReference")]
     return UserWork(
         assignee=written(assignment, "assignee"),
         candidate_groups=written(assignment, "candidateGroups"),
         candidate_users=written(assignment, "candidateUsers"),
         due_date=written(schedule, "dueDate"),
-        form_key=camunda_attribute(element, "formKey") if form is None else form.get("formKey") or form.get("formId"),
+        form_key=next((key for key in keys if key), None),
     )
 
 
@@ -121,7 +116,8 @@ def read_call(element: Element) -> Call:
     _require_latest(camunda_attribute(element, "calledElementBinding"))
     return Call(
         read_text(process_id),
-        passes_all_in=any(child.get("variables") == "all" for child in camunda_children(element, "in")),
+        passes_all_in=is_true(camunda_attribute(element, "inheritVariables"))
+        or any(child.get("variables") == "all" for child in camunda_children(element, "in")),
         passes_all_out=any(child.get("variables") == "all" for child in camunda_children(element, "out")),
     )
 
@@ -217,16 +213,6 @@ def _loop(loop: Element, extension: Element) -> Loop:
         output_item=read_expression(output_item) if output_item else None,
         completion=read_expression(completion) if completion else None,
     )
-
-
-def check_listeners(element: Element) -> None:
-    """Refuse an element that has a listener."""
-    for extensions in element.findall(bpmn("extensionElements")):
-        for child in extensions:
-            if local_name(child) in LISTENERS:
-                raise Unreadable(
-                    f"it has {local_name(child)}, which aren't called here; use a task or an event instead"
-                )
 
 
 def _required(element: Element, name: str) -> str:

@@ -1,17 +1,17 @@
 """Read the processes of a model, and gather all that is wrong with them."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from xml.etree.ElementTree import Element
 
+from bpmn.feel import Expression
 from bpmn.model.checks import problems_of
-from bpmn.model.definition import SCOPES, Definition, Escalation, Flow, Kind, Message, Node, Signal, Trigger, Work
+from bpmn.model.definition import SCOPES, Definition, Flow, Kind, Node, Trigger, Unknown, Work
 from bpmn.model.document import read_document
 from bpmn.model.expressions import Unreadable, read_expression
 from bpmn.model.extensions import (
-    check_listeners,
     read_call,
     read_loop,
     read_mappings,
@@ -22,7 +22,8 @@ from bpmn.model.extensions import (
 from bpmn.model.names import BPMN, bpmn, is_true, local_name, namespace, text_of
 from bpmn.model.paths import joins_of, upstream_of
 from bpmn.model.refusal import InvalidModel, Problem
-from bpmn.model.triggers import SUFFIX, Shared, read_message, read_trigger
+from bpmn.model.triggers import Shared, has_trigger, kind_with, read_message, read_thrown, read_trigger
+from bpmn.model.words import check_child, check_said
 from timers.refusal import shortened
 
 ID_CHARS_MAX = 200  # of what a token can be at: its id stands in timers, tasks and each line of the history
@@ -37,15 +38,8 @@ KINDS = {
     "eventBasedGateway": Kind.EVENT_BASED, "subProcess": Kind.SUBPROCESS, "callActivity": Kind.CALL,
 }  # fmt: skip
 NOT_RUN = frozenset({"transaction", "adHocSubProcess", "complexGateway", "callChoreography", "choreographyTask"})
-# What says nothing about how a process runs.
-SILENT = frozenset({
-    "documentation", "extensionElements", "laneSet", "sequenceFlow", "dataObject", "dataObjectReference",
-    "dataStoreReference", "textAnnotation", "association", "group", "incoming", "outgoing", "ioSpecification",
-    "property", "dataInputAssociation", "dataOutputAssociation", "dataInput", "dataOutput", "inputSet", "outputSet",
-    "multiInstanceLoopCharacteristics", "standardLoopCharacteristics", "auditing", "monitoring", "resourceRole",
-    "performer", "humanPerformer", "potentialOwner", "script", "rendering", "artifact", "supports",
-    "correlationSubscription", "eventDefinitionRef", "category",
-})  # fmt: skip
+THROWING = frozenset({"endEvent", "intermediateThrowEvent"})
+READ_ALONE = frozenset({*KINDS, *NOT_RUN, "sequenceFlow"})
 WORKS: dict[Kind, Callable[[Element], Work]] = {
     Kind.SERVICE: read_service_work, Kind.USER: read_user_work, Kind.SCRIPT: read_script, Kind.CALL: read_call,
 }  # fmt: skip
@@ -66,7 +60,7 @@ def read_model(text: bytes) -> tuple[Definition, ...]:
         raise InvalidModel(*too_long)
     shared = Shared({child.get("id", ""): child for child in root})
     readings = [_Process(process, shared) for process in processes if is_true(process.get("isExecutable"))]
-    problems = []
+    problems = list(_unread_beside(root))
     if not readings:
         # What else is wrong is told as well, so that marking the process isn't followed by the next refusal.
         readings = [_Process(process, shared) for process in processes]
@@ -89,6 +83,7 @@ class _Process:
     unread: set[str] = field(default_factory=set)
     nodes: dict[str, dict[str, Any]] = field(default_factory=dict)
     flows: dict[str, Flow] = field(default_factory=dict)
+    unnamed: Counter[str] = field(default_factory=Counter)
 
     def read(self) -> Definition:
         process_id = self._id_of(self.element)
@@ -110,9 +105,11 @@ class _Process:
         node = self._add(element, kind, scope_id)
         for child in element:
             if child.tag == bpmn("sequenceFlow"):
-                self._guarded(child, self._read_flow)
+                self._read_flow(child)
             elif read := self._kind_of(child):
                 self._read_node(child, read, scope_id=node["node_id"])
+            elif child.get("id") and local_name(child) not in NOT_RUN:
+                self._guarded(child, lambda part: check_child(part, host=element))
 
     def _kind_of(self, child: Element) -> Kind | None:
         name = local_name(child)
@@ -120,8 +117,6 @@ class _Process:
             self._unread(child, f"{shortened(child.tag)} is not an element of BPMN 2.0; leave it out")
         elif name in NOT_RUN:
             self._unread(child, f"{name} isn't run here; docs/bpmn.md says what is")
-        elif name not in KINDS and name not in SILENT and not name.endswith(SUFFIX):
-            self._unread(child, f"{name} is not an element that a process may have; docs/bpmn.md lists them")
         return KINDS.get(name) if namespace(child) == BPMN else None
 
     def _read_node(self, element: Element, kind: Kind, *, scope_id: str) -> None:
@@ -145,10 +140,12 @@ class _Process:
         return node
 
     def _read_details(self, element: Element, node: dict[str, Any]) -> None:
+        if has_trigger(element):
+            node["trigger"] = Unknown()  # until it is read, lest other sentences say that there is none
+        check_said(element, but=READ_ALONE if node["kind"] in SCOPES else frozenset())
         if node["kind"] not in SCOPES:
             node["trigger"] = self._trigger_of(element)
-            node["kind"] = _kind_with(node["kind"], node["trigger"])
-        check_listeners(element)
+            node["kind"] = kind_with(node["kind"], node["trigger"], element)
         node["inputs"], node["outputs"] = read_mappings(element)
         node["loop"] = read_loop(element)
         if read := WORKS.get(node["kind"]):
@@ -157,20 +154,28 @@ class _Process:
     def _trigger_of(self, element: Element) -> Trigger | None:
         if local_name(element) == "receiveTask":
             return read_message(self.shared.named(element.get("messageRef"), "message"))
+        if local_name(element) in THROWING:
+            return read_thrown(element, self.shared)
         return read_trigger(element, self.shared)
 
     def _read_flow(self, element: Element) -> None:
-        condition = text_of(element.find(bpmn("conditionExpression")))
-        flow_id = self._id_of(element)
+        flow_id = element.get("id") or self._flow_named(element)
         if flow_id in self.nodes or flow_id in self.flows:
             self._problem(element, f"the id {shortened(flow_id)} stands twice; give each element its own")
-        flow = Flow(
-            flow_id,
-            source=element.get("sourceRef", ""),
-            target=element.get("targetRef", ""),
-            condition=read_expression(condition) if condition else None,
-        )
+        flow = Flow(flow_id, source=element.get("sourceRef", ""), target=element.get("targetRef", ""))
         self.flows[flow_id] = flow
+        try:
+            check_said(element)
+            self.flows[flow_id] = replace(flow, condition=_condition_of(element))
+        except Unreadable as error:
+            self._unread(element, str(error))
+            self.unread.add(flow.source)  # whose other sentences would say that the flow has no condition
+
+    def _flow_named(self, element: Element) -> str:
+        """Name a flow without an id, which BPMN leaves out at will; no id has blanks, so nothing else is called so."""
+        name = f"({element.get('sourceRef', '')} to {element.get('targetRef', '')})"
+        self.unnamed[name] += 1
+        return name if self.unnamed[name] == 1 else f"{name} {self.unnamed[name]}"
 
     def _connect(self) -> None:
         """Tell each node its flows, boundary events and inner starts."""
@@ -223,6 +228,19 @@ class _Process:
         self.problems.append(Problem(element.get("id", ""), sentence))
 
 
+def _unread_beside(root: Element) -> Iterator[Problem]:
+    """Find what would be dropped in silence of what stands beside the processes."""
+    for element in (root, *root):
+        if namespace(element) == BPMN and local_name(element) != "process":
+            try:
+                if element is root:
+                    check_said(root, but=frozenset(local_name(child) for child in root))
+                else:
+                    check_child(element, host=root)
+            except Unreadable as error:
+                yield Problem(element.get("id", "") if element is not root else "", str(error))
+
+
 def _ids_too_long(process: Element) -> Iterator[Problem]:
     for element in process.iter():
         found = element.get("id", "")
@@ -234,19 +252,13 @@ def _ids_too_long(process: Element) -> Iterator[Problem]:
             )
 
 
-def _kind_with(kind: Kind, trigger: Trigger | None) -> Kind:
-    """Say how an event that throws behaves, which depends on what it throws."""
-    if kind not in {Kind.END, Kind.THROW}:
-        return kind
-    match trigger:
-        case Message():
-            return Kind.SERVICE
-        case Signal() | Escalation():
-            return Kind.THROW
-        case None if kind == Kind.THROW:
-            return Kind.PASS
-        case _:
-            return kind
+def _condition_of(flow: Element) -> Expression | None:
+    written = flow.find(bpmn("conditionExpression"))
+    if written is None:
+        return None
+    if text := text_of(written):
+        return read_expression(text)
+    raise Unreadable("its condition is empty; write one, or leave the conditionExpression out")
 
 
 def _starts_instances(node: Node, process_id: str) -> bool:

@@ -1,14 +1,16 @@
 """Read what an event waits for or throws: exactly one timer, message, signal, error, escalation or termination."""
 
+import re
 from dataclasses import dataclass, field
 from xml.etree.ElementTree import Element
 
-from bpmn.model.definition import Error, Escalation, Message, Signal, Terminate, Timer, TimerKind, Trigger
+from bpmn.model.definition import Error, Escalation, Kind, Message, Signal, Terminate, Timer, TimerKind, Trigger
 from bpmn.model.expressions import Text, Unreadable, read_expression, read_text
-from bpmn.model.names import bpmn, local_name, text_of, zeebe_child
+from bpmn.model.names import bpmn, camunda_attribute, local_name, text_of, zeebe_child
 from bpmn.model.times import time_text
 from timers.refusal import shortened
 
+WITHOUT_END = re.compile(r"R[0-9]*/P[^/]*")
 SUFFIX = "EventDefinition"
 TIMES = {"timeDate": TimerKind.DATE, "timeDuration": TimerKind.DURATION, "timeCycle": TimerKind.CYCLE}
 
@@ -33,14 +35,55 @@ class Shared:
         return element
 
 
+def has_trigger(element: Element) -> bool:
+    """Say whether an element has an event definition, whatever it is."""
+    return bool(_definitions_in(element))
+
+
+def _definitions_in(element: Element) -> list[Element]:
+    definitions = [child for child in element if local_name(child).endswith(SUFFIX)]
+    return definitions + element.findall(bpmn("eventDefinitionRef"))
+
+
+def kind_with(kind: Kind, trigger: Trigger | None, element: Element) -> Kind:
+    """Say how a node behaves that throws, which depends on what it throws, or that has a job.
+
+    errors:  Unreadable  it has a job that nobody would be given
+    """
+    has_job = zeebe_child(element, "taskDefinition") is not None
+    match kind, trigger:
+        case ((Kind.END | Kind.THROW), Message()):
+            return Kind.SERVICE
+        case Kind.SCRIPT, _ if has_job:
+            return Kind.SERVICE
+        case ((Kind.END | Kind.THROW), _) if has_job:
+            raise Unreadable("it has a taskDefinition and no message; add a messageEventDefinition")
+        case ((Kind.END | Kind.THROW), (Signal() | Escalation())):
+            return Kind.THROW
+        case Kind.THROW, None:
+            return Kind.PASS
+    return kind
+
+
+def read_thrown(element: Element, shared: Shared) -> Trigger | None:
+    """Read what an event throws. A message that is thrown is a job, so it needs no name, nor an element of its own.
+
+    errors:  Unreadable  as of `read_trigger`
+    """
+    match _definitions_in(element):
+        case [definition] if local_name(definition) == f"message{SUFFIX}":
+            if reference := definition.get("messageRef"):
+                shared.named(reference, "message")
+            return Message("")
+    return read_trigger(element, shared)
+
+
 def read_trigger(element: Element, shared: Shared) -> Trigger | None:
     """Read an event's trigger; None: it has none.
 
     errors:  Unreadable  more than one, one that we don't run, or one that is written wrongly
     """
-    definitions = [child for child in element if local_name(child).endswith(SUFFIX)]
-    definitions += element.findall(bpmn("eventDefinitionRef"))
-    if not definitions:
+    if not (definitions := _definitions_in(element)):
         return None
     if len(definitions) > 1:
         raise Unreadable(f"it has {len(definitions)} event definitions; an event has exactly one")
@@ -95,6 +138,22 @@ def _timer(definition: Element) -> Timer:
         )
     kind = TIMES[local_name(times[0])]
     text = read_text(text_of(times[0]))
+    if (end := camunda_attribute(times[0], "endDate")) is not None:
+        text = _with_end(text, end)
     if isinstance(text, str):
         text = time_text(kind, text)
     return Timer(kind, text)
+
+
+def _with_end(cycle: Text, end: str) -> Text:
+    """Join a cycle and Flowable's date of its end, as in R10/PT2S/2031-01-31T08:00:00Z.
+
+    errors:  Unreadable  one of them is an expression, or the cycle has another form
+    """
+    joined = read_text(end)
+    if isinstance(cycle, str) and isinstance(joined, str) and WITHOUT_END.fullmatch(cycle):
+        return f"{cycle}/{joined}"
+    raise Unreadable(
+        f"its endDate {shortened(end)} can't be joined to the cycle; write the end into the cycle, as in"
+        " R/PT1H/2031-01-31T08:00:00Z"
+    )

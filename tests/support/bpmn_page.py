@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import defaultdict
 
+from bpmn.model.words import Use, Words, camunda_7, camunda_8, standard
 from tests.support import ROOT
 from tests.support.bpmn_models import ElementModel, Folder, folders
 
@@ -32,14 +34,43 @@ DIFFERENT = """\
 ## What is different from Camunda 8
 
 * Without `retries`, a job has as many attempts as its handler's or endpoint's policy says, and not three.
-* A business rule task is a job. With a `zeebe:calledDecision` alone it is refused.
+* A business rule task is a job: decisions aren't evaluated. With a `zeebe:calledDecision` it is refused.
 * Links, compensation, conditional events, listeners and ad-hoc sub-processes are refused, as above.
 """
 
 
+EXTENSIONS = """\
+## What becomes of each extension
+
+Each attribute and element of other engines and of BPMN has a verdict. Without a place, it holds at every element. An
+attribute with some accepted values is refused with any other.
+"""
+TABLES = (
+    ("Camunda 8: `zeebe`", camunda_8.ATTRIBUTES, camunda_8.ELEMENTS),
+    ("Camunda 7 and its kin: `camunda`, `operaton`, `activiti`, `flowable`", camunda_7.ATTRIBUTES, camunda_7.ELEMENTS),
+    ("BPMN itself", standard.ATTRIBUTES, standard.ELEMENTS),
+)
+
+
 def written() -> str:
     """Write the page."""
-    return "\n".join([HEAD, *map(_section, folders()), DIFFERENT])
+    return "\n".join([HEAD, *map(_section, folders()), DIFFERENT, EXTENSIONS, *(_words(*table) for table in TABLES)])
+
+
+def _words(title: str, attributes: Words, elements: Words) -> str:
+    lines = ["| what | names | verdict | at | why, or what the refusal says |", "|---|---|---|---|---|"]
+    for what, words in (("attributes", attributes), ("elements", elements)):
+        rows: defaultdict[Use, list[str]] = defaultdict(list)
+        for name, uses in words.items():
+            for use in uses:
+                rows[use].append(f"`{name}`")
+        lines += [f"| {what} | {', '.join(sorted(names))} | {_verdict(use)} |" for use, names in rows.items()]
+    return "\n".join([f"### {title}\n", *lines, ""])
+
+
+def _verdict(use: Use) -> str:
+    accepted = f" if it is {' or '.join(f'`{value}`' for value in sorted(use.values))}" if use.values else ""
+    return f"{use.verdict}{accepted} | {', '.join(sorted(use.hosts))} | {use.says.replace('|', chr(92) + '|')}"
 
 
 def _section(folder: Folder) -> str:

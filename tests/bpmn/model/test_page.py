@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from bpmn.model import Definition, InvalidModel, document, expressions, read_model
-from bpmn.model.names import CAMUNDA_7
+from bpmn.model import InvalidModel, document, expressions, read_model
 from bpmn.model.paths import FLOWS_JOINED_MAX
 from bpmn.model.reading import ID_CHARS_MAX, KINDS, NOT_RUN
+from bpmn.model.words import Verdict, camunda_7, camunda_8
 from bpmn.step import loops, spending, state
 from bpmn.step.advance import ENTRIES_MAX
 from bpmn.step.events import WAITED_CHARS_MAX
@@ -50,15 +50,21 @@ def test_the_page_tells_the_bounds() -> None:
     assert f"| state of an instance | {state.STATE_BYTES_MAX // 2**20} MiB |" in bounds
 
 
-IGNORED = re.findall(r"`camunda:(\w+)`", *re.findall(r"^\| (.+) \| no \| ignored:", PAGE, re.MULTILINE))
+EXTENSIONS = [
+    (prefix, name, Verdict(verdict))
+    for names, verdict in re.findall(
+        r"^\| (`(?:zeebe|camunda):.+) \| (read|passed over|refused) \|", PAGE, re.MULTILINE
+    )
+    for prefix, name in re.findall(r"`(zeebe|camunda):(\w+)`", names)
+]
 
 
-@pytest.mark.parametrize("name", IGNORED)
-def test_what_the_page_ignores_changes_nothing(name: str) -> None:
-    def read(attribute: str = "", element: str = "") -> tuple[Definition, ...]:
-        space = f'xmlns:c="{CAMUNDA_7[0]}"'
-        inside = f"<extensionElements>{element}</extensionElements>"
-        task = f'<serviceTask id="t" {space} c:topic="pack" {attribute}>{inside}</serviceTask>'
-        return read_model(model(f'<startEvent id="s"/>{task}', connected="s>t"))
+@pytest.mark.parametrize(("prefix", "name", "verdict"), EXTENSIONS)
+def test_what_the_page_says_of_an_extension_is_its_verdict(prefix: str, name: str, verdict: Verdict) -> None:
+    table = camunda_8 if prefix == "zeebe" else camunda_7
+    uses = (*table.ATTRIBUTES.get(name, ()), *table.ELEMENTS.get(name, ()))
+    assert verdict in {use.verdict for use in uses}
 
-    assert read(f'c:{name}="5"', f"<c:{name}>R5/PT5M</c:{name}>") == read()
+
+def test_the_page_tells_of_extensions_of_each_verdict() -> None:
+    assert {verdict for _, _, verdict in EXTENSIONS} == set(Verdict)

@@ -1,0 +1,186 @@
+"""Write an expression of Camunda 7 as FEEL: names, paths, literals, comparisons, arithmetic and logic.
+
+Logic means what EL 3.0 says: null counts as false, and a text as whether it is "true". A comparison within it is false
+if a side is null. Elsewhere a comparison of null is null, as in FEEL.
+
+source:  Expression Language 3.0 (JSR 341), 1.3 to 1.12
+"""
+
+import re
+from typing import NoReturn
+
+TOKEN = re.compile(
+    r"""\s*(?:(?P<text>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|(?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"""
+    r"""|(?P<word>[^\W\d][\w$]*(?:\.[^\W\d][\w$]*)*)|(?P<sign>==|!=|&&|\|\||<=|>=|\+=|->|\S))""",
+    re.DOTALL,
+)
+ALIASES = {
+    "eq": "==", "ne": "!=", "lt": "<", "gt": ">", "le": "<=", "ge": ">=", "and": "&&", "or": "||", "not": "!",
+    "div": "/", "mod": "%",
+}  # fmt: skip
+ORDERS, EQUALITIES = ("<", ">", "<=", ">="), {"==": "=", "!=": "!="}
+SUMS, PRODUCTS = ("+", "-"), ("*", "/")
+COUNTERS = {
+    "nrOfInstances": "numberOfInstances", "nrOfActiveInstances": "numberOfActiveInstances",
+    "nrOfCompletedInstances": "numberOfCompletedInstances",
+}  # fmt: skip
+RESERVED = frozenset({
+    "between", "else", "every", "external", "for", "function", "if", "in", "instance", "return", "satisfies", "some",
+    "then",
+})  # fmt: skip
+NESTED_MAX = 12  # a function of FEEL for each operator, and FEEL has a bound of its own
+TRUTH = 'function(x) if x = null then false else if x instance of string then lower case(x) = "true" else x'
+EMPTY = (
+    'function(x) if x = null then true else if x instance of string then x = "" else if x instance of list'
+    " then count(x) = 0 else if x instance of context<> then count(get entries(x)) = 0 else false"
+)
+
+
+class NotJuel(ValueError):
+    """Refuse an expression that FEEL can't say, with the operator at fault."""
+
+
+def feel_of(text: str) -> str:
+    """Write what stands between ${ and } as FEEL.
+
+    errors:  NotJuel  it calls a method, or has an operator that isn't read
+    """
+    parser = _Parser(text)
+    feel = parser.disjunction().feel
+    if parser.piece != "":
+        parser.refuse()
+    return feel
+
+
+class _Part:
+    """Hold a part of the text as FEEL, and what it is: a truth needs no conversion."""
+
+    def __init__(self, feel: str, *, is_truth: bool = False, in_logic: str = "", is_simple: bool = False) -> None:
+        self.feel = feel
+        self.is_truth = is_truth
+        self._in_logic = in_logic
+        self.operand = feel if is_simple else f"({feel})"
+
+    @property
+    def truth(self) -> str:
+        """Write the part as an operand of logic."""
+        if self._in_logic:
+            return self._in_logic
+        return self.operand if self.is_truth else f"({TRUTH})({self.feel})"
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._position = 0
+        self._nested = 0
+        self.piece = self._kind = ""
+        self._next()
+
+    def refuse(self) -> NoReturn:
+        raise NotJuel(self.piece or "its end")
+
+    def disjunction(self) -> _Part:
+        return self._logic("||", "or", lambda: self._logic("&&", "and", self._equality))
+
+    def _logic(self, sign: str, word: str, operand: object) -> _Part:
+        assert callable(operand)
+        parts: list[_Part] = [operand()]
+        while self._taken(sign):
+            parts.append(operand())
+        if len(parts) == 1:
+            return parts[0]
+        return _Part(f" {word} ".join(part.truth for part in parts), is_truth=True)
+
+    def _equality(self) -> _Part:
+        left = self._order()
+        while self.piece in EQUALITIES and self._kind == "sign":
+            sign = EQUALITIES[self._take()]
+            left = _Part(f"{left.operand} {sign} {self._order().operand}", is_truth=True)
+        return left
+
+    def _order(self) -> _Part:
+        left = self._sum()
+        while self.piece in ORDERS and self._kind == "sign":
+            sign = self._take()
+            right = self._sum()
+            nulls = "x = y" if "=" in sign else "false"
+            test = f"function(x, y) if x = null or y = null then {nulls} else x {sign} y"
+            in_logic = f"({test})({left.feel}, {right.feel})"
+            left = _Part(f"{left.operand} {sign} {right.operand}", is_truth=True, in_logic=in_logic)
+        return left
+
+    def _sum(self) -> _Part:
+        return self._arithmetic(SUMS, lambda: self._arithmetic(PRODUCTS, self._unary))
+
+    def _arithmetic(self, signs: tuple[str, ...], operand: object) -> _Part:
+        assert callable(operand)
+        left: _Part = operand()
+        while self.piece in signs and self._kind == "sign":
+            sign = self._take()
+            left = _Part(f"{left.operand} {sign} {operand().operand}")
+        return left
+
+    def _unary(self) -> _Part:
+        self._nested += 1
+        if self._nested > NESTED_MAX:
+            raise NotJuel(f"more than {NESTED_MAX} operators within each other")
+        try:
+            if self._taken("!"):
+                return _Part(f"not({self._unary().truth})", is_truth=True, is_simple=True)
+            if self._taken("-"):
+                return _Part(f"-{self._unary().operand}")
+            if self._kind == "word" and self.piece == "empty":
+                self._take()
+                return _Part(f"({EMPTY})({self._unary().feel})", is_truth=True, is_simple=True)
+            return self._value()
+        finally:
+            self._nested -= 1
+
+    def _value(self) -> _Part:
+        kind, piece = self._kind, self.piece
+        if self._taken("("):
+            part = self.disjunction()
+            if not self._taken(")"):
+                self.refuse()
+            return part
+        if kind not in {"text", "number", "word"}:
+            self.refuse()
+        self._take()
+        if kind == "word":
+            if self.piece in {"(", "["} and self._kind == "sign":
+                raise NotJuel(f"{piece}(" if self.piece == "(" else "[")
+            return _Part(_path(piece), is_truth=piece in {"true", "false"}, is_simple=True)
+        return _Part(_quoted(piece) if kind == "text" else piece, is_simple=True)
+
+    def _taken(self, sign: str) -> bool:
+        if self.piece != sign or self._kind != "sign":
+            return False
+        self._next()
+        return True
+
+    def _take(self) -> str:
+        piece = self.piece
+        self._next()
+        return piece
+
+    def _next(self) -> None:
+        found = TOKEN.match(self._text, self._position)
+        if found is None:
+            self.piece, self._kind = "", "end"
+            return
+        self._position = found.end()
+        self._kind = found.lastgroup or ""
+        self.piece = found[self._kind]
+        if self._kind == "word" and self.piece in ALIASES:
+            self.piece, self._kind = ALIASES[self.piece], "sign"
+
+
+def _path(word: str) -> str:
+    parts = [f"`{part}`" if part in RESERVED else part for part in word.split(".")]
+    return ".".join([COUNTERS.get(parts[0], parts[0]), *parts[1:]])
+
+
+def _quoted(text: str) -> str:
+    plain = re.sub(r"\\(.)", r"\1", text[1:-1], flags=re.DOTALL)
+    return '"' + plain.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,0 +1,137 @@
+"""Refuse the first word of an element that would be dropped in silence.
+
+errors:  Unreadable  an attribute or an element is refused, unknown, or means nothing where it stands
+"""
+
+from collections.abc import Iterator
+from typing import NoReturn
+from xml.etree.ElementTree import Element
+
+from bpmn.model.expressions import Unreadable
+from bpmn.model.names import BPMN, CAMUNDA_7, ZEEBE, local_name, namespace, text_of
+from bpmn.model.words import camunda_7, camunda_8, standard
+from bpmn.model.words.verdicts import Use, Verdict, Words, use_of
+from timers.refusal import shortened
+
+PREFIXES = {
+    ZEEBE: "zeebe",
+    **dict(zip(CAMUNDA_7, ("camunda", "operaton", "activiti", "flowable"), strict=True)),
+}
+VENDORS = {ZEEBE: camunda_8, **dict.fromkeys(CAMUNDA_7, camunda_7)}
+TIMES = frozenset({"timeDate", "timeDuration", "timeCycle"})
+# What these hold is read by the reader, or is text.
+LEAVES = frozenset({"documentation", "script", "text", "inputParameter", "outputParameter"})
+
+
+def check_said(element: Element, *, but: frozenset[str] = frozenset()) -> None:
+    """Check an element's own attributes and what it holds.
+
+    shape:   `but` are elements of a scope that are read on their own, as are children with an id
+    """
+    _check_attributes(element)
+    for child in element:
+        if not but or (local_name(child) not in but and not child.get("id")):
+            check_child(child, host=element)
+
+
+def check_child(child: Element, *, host: Element) -> None:
+    """Check an element that another one holds."""
+    name, space = local_name(child), namespace(child)
+    if space != BPMN:
+        if space in VENDORS:
+            raise Unreadable(f"{PREFIXES[space]}:{name} stands outside of extensionElements; put it there")
+        return
+    if name == "extensionElements":
+        for extension in child:
+            _check_extension(extension, local_name(host))
+        return
+    use = use_of(standard.ELEMENTS, name, local_name(host))
+    if use is None and not name.endswith("EventDefinition"):
+        raise Unreadable(f"{name} is not an element that a process may have; docs/bpmn.md lists them")
+    if use and use.verdict == Verdict.REFUSED:
+        if use.says == standard.TOLD_ELSEWHERE:
+            return
+        raise Unreadable(f"its {name} {use.says}")
+    is_passed_over = use is not None and use.verdict == Verdict.HARMLESS and name not in standard.LOOKED_INTO
+    if name not in LEAVES and not is_passed_over:
+        check_said(child)
+    else:
+        _check_attributes(child)
+
+
+def _check_extension(extension: Element, host: str) -> None:
+    name, space = local_name(extension), namespace(extension)
+    if space not in VENDORS:
+        return
+    vendor = VENDORS[space]
+    use = use_of(vendor.ELEMENTS, name, host)
+    if use is None:
+        _refuse_unknown(f"{PREFIXES[space]}:{name}", host, is_known=name in vendor.ELEMENTS)
+    if use.verdict == Verdict.REFUSED:
+        raise Unreadable(f"it has {name}, {use.says}")
+    if use.verdict == Verdict.HARMLESS:
+        return
+    _check_own(extension, vendor.OWN.get(name, {}), f"{PREFIXES[space]}:{name}")
+    if name not in LEAVES:
+        for child in extension:
+            _check_extension(child, name)
+
+
+def _check_own(extension: Element, words: Words, label: str) -> None:
+    for attribute, value in _attributes_of(extension, ""):
+        _check_value(use_of(words, attribute, ""), f"{label} {attribute}", value, label, is_known=False)
+    _check_vendors(extension, label.partition(":")[2])
+
+
+def _check_attributes(element: Element) -> None:
+    host = local_name(element)
+    for name, value in _attributes_of(element, ""):
+        if name == "language":
+            _check_language(element, value)
+        elif name == "expressionLanguage" and "feel" in value.lower():
+            continue
+        else:
+            use = use_of(standard.ATTRIBUTES, name, host)
+            if use is None:
+                raise Unreadable(f"{name} is not an attribute of BPMN 2.0; leave it out, or write its prefix")
+            if use.is_refused(value):
+                raise Unreadable(f"{name}={shortened(value)} {use.says}")
+    _check_vendors(element, host)
+
+
+def _check_vendors(element: Element, host: str) -> None:
+    for space, vendor in VENDORS.items():
+        for name, value in _attributes_of(element, space):
+            use = use_of(vendor.ATTRIBUTES, name, host)
+            _check_value(use, f"{PREFIXES[space]}:{name}", value, host, is_known=name in vendor.ATTRIBUTES)
+
+
+def _check_value(use: Use | None, label: str, value: str, host: str, *, is_known: bool) -> None:
+    if use is None:
+        _refuse_unknown(label, host, is_known=is_known)
+    if use.is_refused(value):
+        raise Unreadable(f"{label}={shortened(value)} {use.says}")
+
+
+def _refuse_unknown(label: str, host: str, *, is_known: bool) -> NoReturn:
+    if is_known:
+        raise Unreadable(f"{label} isn't read at {host}; leave it out, or put it where it is")
+    raise Unreadable(f"{label} isn't known here; leave it out, or correct its name")
+
+
+def _attributes_of(element: Element, space: str) -> Iterator[tuple[str, str]]:
+    for key, value in element.attrib.items():
+        found, _, name = key[1:].rpartition("}") if key.startswith("{") else ("", "", key)
+        if found == space:
+            yield name, value
+
+
+def _check_language(element: Element, language: str) -> None:
+    """Check the language of an expression; a time that is written out is in none."""
+    text = text_of(element)
+    is_juel = text.startswith(("${", "#{"))
+    if local_name(element) in TIMES and not is_juel and not text.startswith("="):
+        return
+    if (language.lower() in {"juel", "uel"}) if is_juel else ("feel" in language.lower()):
+        return
+    raise Unreadable(f"its {local_name(element)}'s language is {shortened(language)}; write it in FEEL, after an =")

@@ -1,0 +1,140 @@
+"""Hold the words of Camunda 7 and its kin: the namespaces `camunda`, `operaton`, `activiti` and `flowable`.
+
+source:  camunda/camunda-bpmn-moddle resources/camunda.json; the constants and converters of flowable-bpmn-converter and
+         activiti-bpmn-converter
+"""
+
+from collections.abc import Mapping
+
+from bpmn.model.words.camunda_8 import DECISIONS, FLOW_NODES, FORM, LISTENERS, PEOPLE, TEMPLATE
+from bpmn.model.words.verdicts import FALSE, Words, each, harmless, only, read, refused
+
+WORKERS = ("serviceTask", "sendTask", "businessRuleTask", "messageEventDefinition")
+JAVA = "is Java, which isn't run here; name a zeebe:taskDefinition's type or an external task's topic"
+JAVA_OF_CALLS = "is Java, which isn't run here; write camunda:in and camunda:out"
+SET = "names a variable that isn't set here; leave it out, and map a variable of the error or the start instead"
+BACKGROUND = harmless("It steers background jobs. A handler's policy says how often a task is tried.")
+HISTORY = harmless("It steers the history, the list of processes or who sees them. Keys say who may start one.")
+NEWEST = "names a version, and a call is of the newest version here; leave it out"
+CASES = "is a case, and cases aren't run here; call a process"
+RESULT = "isn't set here; write an output mapping"
+REGISTRY = "which is of an event registry that isn't here; use a message"
+FILE = "is a script of a file, which isn't read here; write it in FEEL, after an ="
+NO_KEY = "isn't done here: called processes have no business key; pass a variable"
+CONDITIONS = "and conditions aren't waited for here; use a message or a signal"
+INSIDE = "is work that another engine does itself; name an external task's topic"
+
+ATTRIBUTES: Words = {
+    "topic": (read(*WORKERS),),
+    "type": (only("external", "external-worker", says=INSIDE, hosts=WORKERS),),
+    **each(read("userTask"), "assignee", "candidateGroups", "candidateUsers", "dueDate"),
+    "formKey": (read("userTask"), FORM),
+    "formRef": (read("userTask"), FORM),
+    "resultVariable": (read("scriptTask"), refused(RESULT)),
+    "calledElementBinding": (read("callActivity"),),
+    "inheritVariables": (read("callActivity"),),
+    **each(read("multiInstanceLoopCharacteristics"), "collection", "elementVariable"),
+    "endDate": (read("timeCycle"),),
+    **each(
+        BACKGROUND,
+        "async", "asyncBefore", "asyncAfter", "asyncLeave", "exclusive", "jobPriority", "taskPriority", "jobCategory",
+        "parallelInSameTransaction", "completeAsync", "failedJobRetryTimeCycle",
+    ),
+    **each(
+        HISTORY,
+        "historyTimeToLive", "versionTag", "isStartableInTasklist", "candidateStarterGroups", "candidateStarterUsers",
+        "isEagerExecutionFetching", "processInstanceName", "diagramRelationId", "errorMessage", "category",
+        "includeInHistory",
+    ),
+    **each(TEMPLATE, "modelerTemplate", "modelerTemplateVersion"),
+    **each(PEOPLE, "followUpDate", "priority", "owner"),
+    **each(FORM, "formRefBinding", "formRefVersion", "formFieldValidation", "validateFormFields", "sameDeploymentForm"),
+    "sameDeployment": (only(*FALSE, says=NEWEST),),
+    "fallbackToDefaultTenant": (only(*FALSE, says="isn't done here: a call stays within its tenant; leave it out"),),
+    "scope": (only("global", says="isn't done here: a signal goes to all processes; use an escalation within one"),),
+    "calledElementType": (only("key", says="isn't done here: a process is called by its id; leave it out"),),
+    "triggerable": (only(*FALSE, says="waits after the work, which isn't done here; use a receiveTask after it"),),
+    "autoStoreVariables": (only(*FALSE, says="isn't done here; name the one result in camunda:resultVariable"),),
+    "useLocalScopeForResultVariable": (only(*FALSE, says=RESULT),),
+    "storeResultVariableAsTransient": (only(*FALSE, says=RESULT),),
+    "useLocalScopeForOutParameters": (only(*FALSE, says=RESULT),),
+    "inheritBusinessKey": (only(*FALSE, says=NO_KEY),),
+    **each(
+        only(*FALSE, says="ends more than its scope, which isn't done here; throw an error to the outer scope"),
+        "terminateAll", "terminateMultiInstance",
+    ),
+    **each(refused(JAVA), "class", "delegateExpression", "expression", "extensionId"),
+    **each(refused(JAVA_OF_CALLS), "variableMappingClass", "variableMappingDelegateExpression"),
+    "formHandlerClass": (refused("is Java, which isn't run here; leave it out"),),
+    "resource": (refused(FILE),),
+    "skipExpression": (refused("isn't evaluated here; put an exclusiveGateway before the element"),),
+    **each(
+        refused(f"is of {DECISIONS}"),
+        "decisionRef", "decisionRefBinding", "decisionRefVersion", "decisionRefVersionTag", "decisionRefTenantId",
+        "mapDecisionResult", "rules", "exclude", "ruleVariablesInput",
+    ),
+    **each(
+        refused(CASES),
+        "caseRef", "caseBinding", "caseVersion", "caseTenantId", "caseDefinitionKey", "caseInstanceName",
+    ),
+    **each(refused(NEWEST), "calledElementVersion", "calledElementVersionTag"),
+    "calledElementTenantId": (refused("isn't done here: a call stays within its tenant; leave it out"),),
+    **each(refused(SET), "initiator", "errorCodeVariable", "errorMessageVariable", "escalationCodeVariable",
+           "errorVariableName", "errorVariableTransient", "errorVariableLocalScope"),
+    **each(
+        refused("names a variable that isn't set here; leave it out"),
+        "idVariableName", "activeTaskIdVariableName", "taskIdVariableName", "taskCompleterVariableName",
+    ),
+    "elementIndexVariable": (refused("isn't set here; read loopCounter, which begins with 1"),),
+    **each(refused(RESULT), "resultVariableName"),
+    "businessKey": (refused(NO_KEY),),
+    "businessCalendarName": (refused("names a calendar that isn't here; write the time in ISO 8601 or FEEL"),),
+    **each(
+        refused("isn't read here; write the name of the message or signal as an expression"),
+        "messageExpression", "signalExpression",
+    ),
+    **each(refused(CONDITIONS), "variableName", "variableEvents"),
+    **each(refused("isn't read here; write scriptFormat=feel"), "alfrescoScriptType"),
+}  # fmt: skip
+ELEMENTS: Words = {
+    "inputOutput": (read(*FLOW_NODES),),
+    **each(read("inputOutput"), "inputParameter", "outputParameter"),
+    **each(read("callActivity"), "in", "out"),
+    **each(harmless("They are for other programs."), "properties", "property"),
+    "failedJobRetryTimeCycle": (BACKGROUND,),
+    **each(FORM, "formData", "formProperty", "formField", "validation", "constraint"),
+    "potentialStarter": (HISTORY,),
+    **each(refused(LISTENERS), "executionListener", "taskListener", "eventListener"),
+    "connector": (refused("and connectors aren't run here; name an external task's topic"),),
+    "field": (refused("which is handed to Java; pass it as an input of an external task"),),
+    "errorEventDefinition": (refused("which isn't evaluated here; throw the error in the handler"),),
+    "mapException": (refused("which maps errors of Java; throw the error in the handler"),),
+    "value": (refused("a data object's value, which isn't set here; pass it as a variable of the start"),),
+    "customResource": (refused("which isn't read here; write people as camunda:candidateGroups"),),
+    **each(refused("which is Java; name an external task's topic"), "httpRequestHandler", "httpResponseHandler"),
+    **each(
+        refused(REGISTRY),
+        "eventType", "triggerEventType", "sendSynchronously", "eventInParameter", "eventOutParameter",
+        "eventCorrelationParameter", "triggerEventCorrelationParameter", "startEventCorrelationConfiguration",
+        "channelKey", "triggerChannelKey", "eventName", "triggerEventName", "keyDetectionType", "keyDetectionValue",
+    ),
+    **each(refused("which is no part of this element"), "script", "list", "map", "entry"),
+    "collection": (refused("which is computed by another engine; name the list in camunda:collection"),),
+    "variableAggregation": (refused("which isn't done here; name an outputCollection in a zeebe:loopCharacteristics"),),
+}  # fmt: skip
+NOT_PASSED = "isn't done here; name the variable that is to be passed"
+PASSED: Words = {
+    **each(read(), "source", "sourceExpression", "target"),
+    "variables": (only("all", says=NOT_PASSED),),
+    "local": (only(*FALSE, says=NOT_PASSED),),
+    "transient": (only(*FALSE, says=NOT_PASSED),),
+    "targetExpression": (refused(NOT_PASSED),),
+    "businessKey": (refused(NO_KEY),),
+}
+OWN: Mapping[str, Words] = {
+    "inputOutput": {},
+    "inputParameter": each(read(), "name"),
+    "outputParameter": each(read(), "name"),
+    "in": PASSED,
+    "out": PASSED,
+}

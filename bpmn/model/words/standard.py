@@ -1,0 +1,138 @@
+"""Hold the words of BPMN 2.0.2 itself.
+
+source:  the XML Schema of BPMN 2.0.2 (OMG dtc/2010-05-15), Semantic.xsd
+"""
+
+from bpmn.model.words.verdicts import FALSE, Words, each, harmless, only, read, refused
+
+XPATH = "http://www.w3.org/1999/XPath"
+TOLD_ELSEWHERE = "isn't run here; docs/bpmn.md says what is"
+MAPPING = "isn't done here; write it in FEEL, as a zeebe:ioMapping"
+PEOPLE = (
+    "isn't read here; write people as a zeebe:assignmentDefinition, or as camunda:assignee and camunda:candidateGroups"
+)
+LIST = "isn't read here; name the list in a zeebe:loopCharacteristics' inputCollection, or in camunda:collection"
+DRAWN = harmless("It is drawn, or says who takes part.")
+DATA = harmless("It declares data. Variables have no types here, and an activity waits for no data.")
+SERVICE = harmless("It describes an interface. The task's type or topic says who does the work.")
+NOTE = harmless("It is for people.")
+KEYS = harmless("Correlation goes by a message's zeebe:subscription. A correlationSubscription is refused.")
+ELSEWHERE = harmless("It is no part of a process that runs.")
+
+ELEMENTS: Words = {
+    **each(
+        read(),
+        "definitions", "process", "subProcess", "callActivity", "task", "serviceTask", "sendTask", "businessRuleTask",
+        "userTask", "receiveTask", "scriptTask", "manualTask", "startEvent", "endEvent", "intermediateCatchEvent",
+        "intermediateThrowEvent", "boundaryEvent", "exclusiveGateway", "inclusiveGateway", "parallelGateway",
+        "eventBasedGateway", "sequenceFlow", "conditionExpression", "completionCondition", "loopCardinality", "script",
+        "timeDate", "timeDuration", "timeCycle", "multiInstanceLoopCharacteristics", "extensionElements",
+        "timerEventDefinition", "messageEventDefinition", "signalEventDefinition", "errorEventDefinition",
+        "escalationEventDefinition", "terminateEventDefinition", "message", "signal", "error", "escalation",
+    ),
+    # The reader refuses these with sentences of its own.
+    **each(
+        refused(TOLD_ELSEWHERE),
+        "transaction", "adHocSubProcess", "complexGateway", "callChoreography", "choreographyTask", "subChoreography",
+        "standardLoopCharacteristics", "conditionalEventDefinition", "linkEventDefinition", "cancelEventDefinition",
+        "compensateEventDefinition", "eventDefinitionRef", "activationCondition", "condition", "loopCondition",
+    ),
+    **each(refused(MAPPING), "assignment", "transformation", "from", "to"),
+    **each(refused(LIST), "loopDataInputRef", "loopDataOutputRef", "inputDataItem", "outputDataItem"),
+    **each(
+        refused(PEOPLE),
+        "potentialOwner", "humanPerformer", "performer", "resourceRole", "resourceAssignmentExpression",
+        "formalExpression", "resourceRef", "resourceParameterBinding",
+    ),
+    "complexBehaviorDefinition": (refused("isn't run here; throw the event in the activity itself"),),
+    **each(
+        refused("isn't read here; write a zeebe:subscription at the message"),
+        "correlationSubscription", "correlationPropertyBinding",
+    ),
+    **each(
+        NOTE,
+        "documentation", "text", "textAnnotation", "category", "categoryValue", "categoryValueRef", "auditing",
+        "monitoring",
+    ),
+    **each(harmless("A form is the affair of the program that shows it."), "rendering"),
+    **each(
+        DRAWN,
+        "incoming", "outgoing", "laneSet", "childLaneSet", "lane", "flowNodeRef", "partitionElement", "association",
+        "group", "artifact", "collaboration", "participant", "participantMultiplicity", "participantAssociation",
+        "innerParticipantRef", "outerParticipantRef", "participantRef", "messageFlow", "messageFlowRef",
+        "messageFlowAssociation", "innerMessageFlowRef", "outerMessageFlowRef", "conversation", "callConversation",
+        "subConversation", "globalConversation", "conversationLink", "conversationAssociation",
+        "innerConversationNodeRef", "outerConversationNodeRef", "choreographyRef", "partnerEntity", "partnerRole",
+        "resource", "resourceParameter", "relationship", "source", "target",
+    ),
+    **each(
+        DATA,
+        "dataObject", "dataObjectReference", "dataStore", "dataStoreReference", "dataState", "property",
+        "ioSpecification", "dataInput", "dataOutput", "inputSet", "outputSet", "dataInputRefs", "dataOutputRefs",
+        "inputSetRefs", "outputSetRefs", "optionalInputRefs", "optionalOutputRefs", "whileExecutingInputRefs",
+        "whileExecutingOutputRefs", "dataInputAssociation", "dataOutputAssociation", "sourceRef", "targetRef",
+        "itemDefinition", "import",
+    ),
+    **each(
+        SERVICE,
+        "interface", "operation", "inMessageRef", "outMessageRef", "errorRef", "endPoint", "endPointRef",
+        "interfaceRef", "operationRef", "supportedInterfaceRef", "supports", "ioBinding",
+    ),
+    **each(
+        KEYS,
+        "correlationKey", "correlationProperty", "correlationPropertyRef", "correlationPropertyRetrievalExpression",
+        "messagePath",
+    ),
+    **each(
+        ELSEWHERE,
+        "choreography", "globalTask", "globalUserTask", "globalManualTask", "globalScriptTask",
+        "globalBusinessRuleTask", "globalChoreographyTask", "extension",
+    ),
+}  # fmt: skip
+# What a harmless element holds is not looked at, but for these: a mapping may stand in them.
+LOOKED_INTO = frozenset({"dataInputAssociation", "dataOutputAssociation", "laneSet", "lane", "dataObject", "property"})
+
+NOTHING = harmless("It names what other programs use.")
+ATTRIBUTES: Words = {
+    **each(
+        read(),
+        "id", "name", "isExecutable", "sourceRef", "targetRef", "default", "attachedToRef", "cancelActivity",
+        "isInterrupting", "triggeredByEvent", "messageRef", "signalRef", "errorRef", "escalationRef", "errorCode",
+        "escalationCode", "calledElement", "scriptFormat", "isSequential", "language",
+    ),
+    "isForCompensation": (only(*FALSE, says="is compensation, which isn't run here; draw a path that undoes it"),),
+    "startQuantity": (only("1", says="counts tokens, which isn't done here; join them at a parallelGateway"),),
+    "completionQuantity": (only("1", says="makes several tokens, which isn't done here; fork at a parallelGateway"),),
+    "instantiate": (only(*FALSE, says="begins a process, which isn't done here; use a startEvent with a message"),),
+    "eventGatewayType": (only("Exclusive", says="waits for all events, which isn't done here; use a parallelGateway"),),
+    "parallelMultiple": (only(*FALSE, says="waits for all events, which isn't done here; use a parallelGateway"),),
+    "behavior": (only("All", says="throws an event for each execution, which isn't done here; throw it inside"),),
+    **each(
+        refused("throws an event for each execution, which isn't done here; throw it inside"),
+        "noneBehaviorEventRef", "oneBehaviorEventRef",
+    ),
+    "isImmediate": (only("true", "1", says="lets time pass on a flow, which isn't done here; use a timer"),),
+    "mustUnderstand": (only(*FALSE, says="demands an extension that isn't known here; leave it out"),),
+    "expressionLanguage": (
+        only(XPATH, says="is a language that isn't run here; write expressions in FEEL, after an ="),
+    ),
+    **each(
+        NOTHING,
+        "targetNamespace", "exporter", "exporterVersion", "typeLanguage", "gatewayDirection", "processType", "isClosed",
+        "definitionalCollaborationRef", "implementation", "operationRef", "textFormat", "associationDirection",
+        "categoryValueRef", "processRef", "itemSubjectRef", "isCollection", "structureRef", "itemKind", "itemRef",
+        "dataObjectRef", "dataStoreRef", "capacity", "isUnlimited", "partitionElementRef", "evaluatesToTypeRef",
+        "definition", "location", "importType", "namespace", "value", "type", "implementationRef", "minimum", "maximum",
+        "isRequired", "parameterRef", "state", "direction", "import", "initiatingParticipantRef", "loopType",
+        "calledChoreographyRef", "calledCollaborationRef", "correlationKeyRef", "correlationPropertyRef",
+        "innerConversationNodeRef", "outerConversationNodeRef", "innerMessageFlowRef", "outerMessageFlowRef",
+        "innerParticipantRef", "outerParticipantRef", "inputDataRef", "outputDataRef", "extensionAttributeDefinition",
+        "extensionDefinition", "isReference", "valueRef", "script", "scriptLanguage",
+    ),
+    # Attributes of what the reader refuses itself.
+    **each(
+        refused("belongs to what isn't run here"),
+        "activityRef", "waitForCompletion", "ordering", "cancelRemainingInstances", "loopMaximum", "testBefore",
+        "method", "protocol",
+    ),
+}  # fmt: skip

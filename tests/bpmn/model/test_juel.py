@@ -1,0 +1,136 @@
+"""Expressions of Camunda 7 mean what EL 3.0 says, or are refused by the operator that isn't read."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from bpmn.feel import Json, from_json, to_json
+from bpmn.model.expressions import Unreadable, read_text
+
+NOW = datetime(2031, 1, 31, 8, tzinfo=UTC)
+VARIABLES: dict[str, Json] = {
+    "yes": True, "no": False, "nil": None, "one": 1, "five": 5, "text": "abc", "blank": "", "true_text": "True",
+    "false_text": "off", "list": [1], "none": [], "map": {"in": 7, "and": 8, "x": {"y": "z"}}, "void": {}, "x": 3,
+    "y": 4, "numberOfInstances": 4, "numberOfCompletedInstances": 3,
+}  # fmt: skip
+
+
+def value(text: str) -> Json:
+    """Evaluate a text of Camunda 7."""
+    expression = read_text(text)
+    assert not isinstance(expression, str)
+    return to_json(expression.evaluate({key: from_json(it) for key, it in VARIABLES.items()}, now=NOW))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("${yes and (no or yes)}", True),
+        ("${yes and (no or nil)}", False),
+        ("${yes && (no || yes)}", True),
+        ("#{no or yes and no}", False),
+        ("${(no or yes) and yes}", True),
+        ("${no and yes or yes}", True),
+        ("${yes or yes and no}", True),
+        ("${!yes && yes}", False),
+        ("${!no && yes}", True),
+        ("${not no and yes}", True),
+        ("${!(yes and no)}", True),
+        ("${!!yes}", True),
+        ("${not not no}", False),
+        ("${!yes == no}", True),
+        # Null, and a variable that isn't there, count as false.
+        ("${nil or yes}", True),
+        ("${nil and yes}", False),
+        ("${!nil}", True),
+        ("${!missing && yes}", True),
+        ("${missing or missing.part}", False),
+        # A text counts as whether it is "true".
+        ("${true_text and yes}", True),
+        ("${!false_text}", True),
+        ("${text or no}", False),
+        ("${'true' and true}", True),
+        # A comparison within logic is false if a side is null.
+        ("${nil > 1 or no}", False),
+        ("${!(nil > 1)}", True),
+        ("${nil <= nil and yes}", True),
+        ("${nil <= 1 or no}", False),
+        ("${one < five && five <= 5}", True),
+        ("${one lt five and five ge 5 and one ne five and one eq 1}", True),
+        ("${one == 1 or nil.part}", True),
+        ("${five > 2 and x == 3 and y == 4}", True),
+        ("${x < y and y > x}", True),
+        # Empty.
+        ("${empty nil}", True),
+        ("${empty missing}", True),
+        ("${empty blank}", True),
+        ("${empty none}", True),
+        ("${empty void}", True),
+        ("${empty text}", False),
+        ("${empty list}", False),
+        ("${empty map}", False),
+        ("${empty five}", False),
+        ("${empty no}", False),
+        ("${not empty list and !empty text}", True),
+        ("${!empty missing or yes}", True),
+        ("${empty none == true}", True),
+        # Paths, literals, arithmetic.
+        ("${map.x.y == 'z'}", True),
+        ("${map.in == 7 && map.and == 8}", True),
+        ("${'it\\'s' == \"it's\"}", True),
+        ("${'a\"b\\\\' == 'a\"b\\\\'}", True),
+        ("${text == 'abc' and text != \"x\"}", True),
+        ("${null == nil}", True),
+        ("${1 + 2 * 3 - -1}", 8),
+        ("${(1 + 2) * 3}", 9),
+        ("${7 div 2}", 3.5),
+        ("${5 - 2 - 1}", 2),
+        ("${-five + 1 < 0 and yes}", True),
+        ("${1e2 + .5}", 100.5),
+        ("${nrOfCompletedInstances/nrOfInstances >= 0.5}", True),
+        ("${text}", "abc"),
+        ("${ list }", [1]),
+        # As in FEEL, elsewhere a comparison of null is null.
+        ("${nil > 1}", None),
+        ("${text > 1}", None),
+        ("${text > 1 and yes}", None),
+        ("${five and yes}", None),
+    ],
+)
+def test_logic_means_what_el_says(text: str, expected: Json) -> None:
+    assert value(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "operator"),
+    [
+        ("${a ? b : c}", "'?'"),
+        ("${s.find(1)}", "'s.find('"),
+        ("${find()}", "'find('"),
+        ("${a[0]}", "'['"),
+        ("${a % 2}", "'%'"),
+        ("${a mod 2}", "'%'"),
+        ("${a += b}", "'+='"),
+        ("${a = b}", "'='"),
+        ("${a; b}", "';'"),
+        ("${a -> b}", "'->'"),
+        ("${a b}", "'b'"),
+        ("${}", "'its end'"),
+        ("${a and}", "'its end'"),
+        ("${(a}", "'its end'"),
+        ("${a)}", "')'"),
+        ("${empty}", "'its end'"),
+        ("${'abc}", '"\'"'),
+        ("${" + "!" * 40 + "a}", "'more than 12 operators within each other'"),
+        ("${" + "(" * 40 + "a" + ")" * 40 + "}", "'more than 12 operators within each other'"),
+    ],
+)
+def test_what_feel_can_t_say_is_refused_by_its_operator(text: str, operator: str) -> None:
+    with pytest.raises(Unreadable) as refused:
+        read_text(text)
+    assert f" has {operator}, which only Camunda 7 reads; write it in FEEL, after an =" in str(refused.value)
+
+
+def test_the_deepest_expression_that_is_read_is_compiled() -> None:
+    assert value("${" + "(no or !" * 5 + "yes" + ")" * 5 + "}") is False
+    assert value("${" + " and ".join(["yes"] * 100) + "}") is True
