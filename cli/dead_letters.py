@@ -76,12 +76,15 @@ def redrive(
     per_s: Annotated[
         int | None, typer.Option("--rate", metavar="PER_SECOND", min=1, help="So many become due in a second.")
     ] = None,
+    enable: Annotated[
+        bool, typer.Option("--enable", help="Enable their endpoints first, if these are disabled.")
+    ] = False,
     yes: Yes = False,
     as_json: Json = False,
 ) -> int:
     """Deliver dead letters again, from their first attempt on."""
     wanted = _chosen(timer_key, target, tenant, died_before, every=every)
-    return _do(lambda session: redriving(session, per_s=per_s), wanted, limit, yes=yes, as_json=as_json)
+    return _do(lambda session: redriving(session, per_s=per_s, enable=enable), wanted, limit, yes=yes, as_json=as_json)
 
 
 @dead_letters.command()

@@ -19,6 +19,7 @@ from service.endpoints import EndpointConflict, UnknownEndpoint
 from service.hold import NotReleased
 from service.jobs import JobConflict, UnknownJob
 from service.processes import UnknownProcess
+from service.redriving import NotRedriven
 from service.single_change import NotChanged, TimerConflict, UnknownTimer
 from service.tasks import UnknownTask
 from service.tenants import NoOwnLimits
@@ -105,6 +106,7 @@ HANDLERS: dict[int | type[Exception], Callable[[Request, Any], Coroutine[Any, An
     DeliveryConflict: _conflict,
     EndpointConflict: _conflict,
     JobConflict: _conflict,
+    NotRedriven: _conflict,
     NotReleased: _conflict,
     TimerConflict: _conflict,
     Refusal: _refused,

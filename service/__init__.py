@@ -16,6 +16,7 @@ they take values, and return values or raise. None needs Ray, so all of them wor
     endpoints    what a tenant does with the endpoints of webhooks
     deliveries   look at deliveries on their way, cancel one, or make next attempts due now
     dead_letters what is done with deliveries that were given up: they are redriven or discarded
+    redriving    which dead letters can be called again, and why others can't
     dead_letter_run  that for all that a filter finds, batch by batch
     jobs         look at jobs, and change what they do
     job_runs     the runs of jobs, and how a start ends

@@ -5,6 +5,7 @@ One that is redriven and dies again meanwhile is not taken twice, because all we
 
 import asyncio
 from array import array
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
@@ -33,15 +34,17 @@ class DeadLetterRun:
     unsure: int = 0
     _found: "array[int]" = field(default_factory=lambda: array("q"))
     _signals: set[int] = field(default_factory=set)
+    _number_of: "Counter[tuple[str, str]]" = field(default_factory=Counter)  # for each target and tenant
     _whose: dict[tuple[str, str], DeadLetterKey] = field(default_factory=dict)  # the first of each target and tenant
 
     async def run(self, session: Session, progress: Progress, *, dry_run: bool) -> None:
         """Find all dead letters that are meant; unless it is a dry run, act on them.
 
-        errors:  StoreUnavailable  no answer while they were being found: nothing was changed
+        errors:  NotRedriven       one is wanted, and its target can't be called
+                 StoreUnavailable  no answer while they were being found: nothing was changed
                  BulkBroken        no answer half way; `outcome` says what was done until then
         """
-        await self._find(session, progress)
+        await self._find(session, progress, dry_run=dry_run)
         if not dry_run:
             await self._change(progress)
 
@@ -49,16 +52,19 @@ class DeadLetterRun:
         """Say what was done or, of a dry run, would be."""
         many, meant = self.act.on(self.wanted), list(self._whose.values())
         if dry_run:
-            return Changed(self._found, many.say_would(len(self._found), meant, more=False), more=False)
+            would = Changed(self._found, many.say_would(len(self._found), meant, more=False), more=False)
+            return self.act.with_left(would, self._number_of)
         left = self.act.said_of_left(len(self._signals))
         are_all = len(self.changed) == len(self._found)  # else nobody has counted of whom these are
-        return Changed(self.changed, many.say_done(len(self.changed), meant if are_all else [], left=left), more=False)
+        done = Changed(self.changed, many.say_done(len(self.changed), meant if are_all else [], left=left), more=False)
+        return self.act.with_left(done, self._number_of)
 
-    async def _find(self, session: Session, progress: Progress) -> None:
+    async def _find(self, session: Session, progress: Progress, *, dry_run: bool) -> None:
         after = None
         while True:
             page = await find_dead_letter_keys(session, self.wanted, limit=self.batch, after=after)
-            for letter in page:
+            self._number_of.update((it.target, it.tenant_id) for it in page)
+            for letter in await self.act.open_among(self.wanted, page, dry_run=dry_run):
                 self._found.append(letter.timer_key)
                 self._whose.setdefault((letter.target, letter.tenant_id), letter)
                 if letter.target == SIGNAL:

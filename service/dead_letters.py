@@ -1,12 +1,14 @@
 """List dead letters, and redrive or discard them: find those that are meant, act on them, and say what was done."""
 
 import json
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from math import ceil
 
 from service.many import Changed, Many, some_of
+from service.redriving import WRONG_STATE, NotRedriven, Redriving
 from service.words import counted
 from sql.deliveries.dead_letters import (
     DeadLetter,
@@ -16,7 +18,6 @@ from sql.deliveries.dead_letters import (
     discard_dead_letters,
     find_dead_letter_keys,
     find_dead_letters,
-    redrive_dead_letters,
 )
 from sql.log.records import SIGNAL
 from sql.session import Session
@@ -62,6 +63,30 @@ class Act:
     done: str
     leaves_signals: bool = False
     per_s: int | None = None
+    redriving: Redriving | None = None
+
+    async def open_among(
+        self, wanted: DeadLetterFilter, letters: Sequence[DeadLetterKey], *, dry_run: bool
+    ) -> list[DeadLetterKey]:
+        """Choose the dead letters on which it can act; of a redrive, those whose targets can be called.
+
+        errors:  NotRedriven       one dead letter is wanted, and its target can't be called
+                 StoreUnavailable  no answer in time: call again
+        """
+        if self.redriving is None:
+            return list(letters)
+        chosen = await self.redriving.open_among(letters, dry_run=dry_run)
+        if wanted.timer_key is not None and letters and not chosen:
+            why_not = self.redriving.why_not(letters[0])
+            raise NotRedriven(why_not, sqlstate=WRONG_STATE)
+        return chosen
+
+    def with_left(self, changed: Changed[int], number_of: "Counter[tuple[str, str]]") -> Changed[int]:
+        """Add to the sentence which dead letters stay, and which deliveries wait, of so many for each target."""
+        said = "" if self.redriving is None else self.redriving.said_of(number_of)
+        if not said:
+            return changed
+        return replace(changed, sentence=f"{changed.sentence if changed.keys else 'nothing was changed'}{said}")
 
     def on(self, wanted: DeadLetterFilter) -> Many[DeadLetterKey, int]:
         """Return how it is done to those that are wanted, and said."""
@@ -88,13 +113,18 @@ class Act:
         return self.said_of_left(sum(it.target == SIGNAL and it.timer_key not in done for it in meant))
 
 
-def redriving(session: Session, *, per_s: int | None = None) -> Act:
-    """Return how dead letters are delivered again, from their first attempt on."""
+def redriving(session: Session, *, per_s: int | None = None, enable: bool = False) -> Act:
+    """Return how dead letters are delivered again, from their first attempt on.
+
+    Those of an endpoint that is disabled stay dead letters; with `enable`, the endpoint is enabled first.
+    """
+    way = Redriving(session, per_s, enable=enable)
     return Act(
-        lambda keys: redrive_dead_letters(session, keys, per_s=per_s),
+        way.change,
         would=f"be put back, {per_s:,} a second" if per_s else "be put back",
         done="put back: {many} {are} due again",
         per_s=per_s,
+        redriving=way,
     )
 
 
@@ -116,22 +146,40 @@ async def act_on(
     errors:  StoreUnavailable  the outcome is unknown: call again, none is delivered twice for it
     """
     assert 0 < limit <= AT_ONCE_MAX
-    found = await find_dead_letter_keys(session, wanted, limit=limit + 1)
+    meant: list[DeadLetterKey] = []
+    number_of: Counter[tuple[str, str]] = Counter()
+    after, is_last = None, False
+    while not is_last and len(meant) <= limit:
+        page = await find_dead_letter_keys(session, wanted, limit=limit + 1, after=after)
+        chosen = await act.open_among(wanted, page, dry_run=dry_run)
+        number_of.update(_lane(it) for it in set(page).difference(chosen))
+        meant += chosen
+        after, is_last = page[-1].place if page else None, len(page) <= limit
+    number_of.update(map(_lane, meant[:limit]))
     # Two runs at once would add up their rates.
     pause_s = ceil(limit / act.per_s) if act.per_s else 0
-    return await act.on(wanted).do(found[:limit], more=len(found) > limit, dry_run=dry_run, again_in_s=pause_s)
+    changed = await act.on(wanted).do(meant[:limit], more=len(meant) > limit, dry_run=dry_run, again_in_s=pause_s)
+    return act.with_left(changed, number_of)
 
 
 async def redrive(
-    session: Session, wanted: DeadLetterFilter, *, limit: int = AT_ONCE_MAX, per_s: int | None = None, dry_run: bool
+    session: Session,
+    wanted: DeadLetterFilter,
+    *,
+    limit: int = AT_ONCE_MAX,
+    per_s: int | None = None,
+    enable: bool = False,
+    dry_run: bool,
 ) -> Changed[int]:
-    """Deliver dead letters again, from their first attempt on.
+    """Deliver dead letters again, from their first attempt on; with `enable`, enable their endpoints first.
 
     shape:   the one that was given up first is first
     units:   `per_s` of them become due in a second; None: all at once
-    errors:  StoreUnavailable  the outcome is unknown: call again, none is delivered twice for it
+    errors:  NotRedriven       one is wanted, and its target can't be called
+             StoreUnavailable  the outcome is unknown: call again, none is delivered twice for it
     """
-    return await act_on(session, redriving(session, per_s=per_s), wanted, limit=limit, dry_run=dry_run)
+    act = redriving(session, per_s=per_s, enable=enable)
+    return await act_on(session, act, wanted, limit=limit, dry_run=dry_run)
 
 
 async def discard(
@@ -149,6 +197,10 @@ def of_targets(targets: Iterable[str]) -> str:
     """Name the targets of some dead letters, at least one; of many, the first few by name."""
     *first, last = some_of(list(targets), "other")
     return f"of the targets {', '.join(first)} and {last}" if first else f"of the target {last}"
+
+
+def _lane(letter: DeadLetterKey) -> tuple[str, str]:
+    return letter.target, letter.tenant_id
 
 
 def _key(letter: DeadLetterKey) -> int:

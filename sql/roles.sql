@@ -257,7 +257,7 @@ grant select, insert, update, delete on shardclock.endpoints to shardclock_shard
 -- `dead-letters redrive`, `dead-letters discard`, `deliveries retry` and `deliveries cancel`.
 grant execute on function
     shardclock.redrive_dead_letters, shardclock.discard_dead_letters, shardclock.lock_delivery, shardclock.cancel_delivery,
-    shardclock.retry_delivery, shardclock.retry_deliveries
+    shardclock.retry_delivery, shardclock.retry_deliveries, shardclock.closed_target
 to shardclock_shard;
 grant insert, update, delete on shardclock.holders, shardclock.beats to shardclock_shard;
 grant update on shardclock.coordination, shardclock.leadership, shardclock.scale, shardclock.identity to shardclock_shard;
@@ -354,7 +354,7 @@ begin
     grant select, insert, update, delete on shardclock.endpoints to shardclock_gateway;
     grant execute on function
         shardclock.redrive_dead_letters, shardclock.discard_dead_letters, shardclock.lock_delivery,
-        shardclock.cancel_delivery, shardclock.retry_delivery, shardclock.retry_deliveries
+        shardclock.cancel_delivery, shardclock.retry_delivery, shardclock.retry_deliveries, shardclock.closed_target
     to shardclock_gateway;
     grant execute on function shardclock.end_of_page to shardclock_gateway;
     grant execute on function

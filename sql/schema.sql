@@ -83,6 +83,25 @@ CREATE SEQUENCE shardclock.resumed_seq
     NO MAXVALUE
     CACHE 1;
 
+CREATE TABLE shardclock.endpoints (
+    tenant_id text NOT NULL,
+    name text NOT NULL,
+    url text NOT NULL,
+    headers jsonb DEFAULT '{}'::jsonb NOT NULL,
+    secrets text[] NOT NULL,
+    policy jsonb DEFAULT '{}'::jsonb NOT NULL,
+    added_at timestamp with time zone DEFAULT now() NOT NULL,
+    changed_at timestamp with time zone DEFAULT now() NOT NULL,
+    disabled_at timestamp with time zone,
+    disabled_why text,
+    CONSTRAINT disabled_is_whole CHECK (((disabled_at IS NULL) = (disabled_why IS NULL))),
+    CONSTRAINT headers_are_texts CHECK (((jsonb_typeof(headers) = 'object'::text) AND (length((headers)::text) <= 20000) AND (NOT jsonb_path_exists(headers, 'strict $.keyvalue()?(@."value".type() != "string")'::jsonpath, '{}'::jsonb, true)))),
+    CONSTRAINT name_is_a_word CHECK ((name ~ '^[a-z0-9][a-z0-9._-]{0,99}$'::text)),
+    CONSTRAINT policy_is_within_bounds CHECK (((jsonb_typeof(policy) = 'object'::text) AND (length((policy)::text) <= 2000) AND (NOT jsonb_path_exists(policy, 'strict $.keyvalue()?((((((@."key" == "max_attempts" || @."key" == "concurrency") && (((@."value".type() != "number" || @."value" < 1) || @."value" > 1000) || @."value".floor() != @."value") || @."key" == "timeout_s" && ((@."value".type() != "number" || @."value" < 1) || @."value" > 30)) || @."key" == "retry_min_s" && ((@."value".type() != "number" || @."value" < 0.001) || @."value" > 86400)) || @."key" == "retry_max_s" && ((@."value".type() != "number" || @."value" < 0.001) || @."value" > 2592000)) || ((@."key" == "give_up_after_s" || @."key" == "expires_after_s") && @."value".type() != "null") && ((@."value".type() != "number" || @."value" < 0.1) || @."value" > 31536000)) || (@."key" == "rate_per_s" && @."value".type() != "null") && ((@."value".type() != "number" || @."value" < 0.001) || @."value" > 100000))'::jsonpath, '{}'::jsonb, true)))),
+    CONSTRAINT secrets_are_one_to_four CHECK (((array_ndims(secrets) = 1) AND ((cardinality(secrets) >= 1) AND (cardinality(secrets) <= 4)) AND (array_position(secrets, NULL::text) IS NULL))),
+    CONSTRAINT url_is_short CHECK ((length(url) <= 2048))
+);
+
 CREATE TABLE shardclock.jobs (
     name text NOT NULL,
     function text NOT NULL,
@@ -177,25 +196,6 @@ CREATE TABLE shardclock.deliveries (
     CONSTRAINT claim_is_whole CHECK (((claimed_by IS NULL) = (claimed_until IS NULL)))
 )
 WITH (fillfactor='40', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_insert_scale_factor='0.1', autovacuum_vacuum_cost_delay='0');
-
-CREATE TABLE shardclock.endpoints (
-    tenant_id text NOT NULL,
-    name text NOT NULL,
-    url text NOT NULL,
-    headers jsonb DEFAULT '{}'::jsonb NOT NULL,
-    secrets text[] NOT NULL,
-    policy jsonb DEFAULT '{}'::jsonb NOT NULL,
-    added_at timestamp with time zone DEFAULT now() NOT NULL,
-    changed_at timestamp with time zone DEFAULT now() NOT NULL,
-    disabled_at timestamp with time zone,
-    disabled_why text,
-    CONSTRAINT disabled_is_whole CHECK (((disabled_at IS NULL) = (disabled_why IS NULL))),
-    CONSTRAINT headers_are_texts CHECK (((jsonb_typeof(headers) = 'object'::text) AND (length((headers)::text) <= 20000) AND (NOT jsonb_path_exists(headers, 'strict $.keyvalue()?(@."value".type() != "string")'::jsonpath, '{}'::jsonb, true)))),
-    CONSTRAINT name_is_a_word CHECK ((name ~ '^[a-z0-9][a-z0-9._-]{0,99}$'::text)),
-    CONSTRAINT policy_is_within_bounds CHECK (((jsonb_typeof(policy) = 'object'::text) AND (length((policy)::text) <= 2000) AND (NOT jsonb_path_exists(policy, 'strict $.keyvalue()?((((((@."key" == "max_attempts" || @."key" == "concurrency") && (((@."value".type() != "number" || @."value" < 1) || @."value" > 1000) || @."value".floor() != @."value") || @."key" == "timeout_s" && ((@."value".type() != "number" || @."value" < 1) || @."value" > 30)) || @."key" == "retry_min_s" && ((@."value".type() != "number" || @."value" < 0.001) || @."value" > 86400)) || @."key" == "retry_max_s" && ((@."value".type() != "number" || @."value" < 0.001) || @."value" > 2592000)) || ((@."key" == "give_up_after_s" || @."key" == "expires_after_s") && @."value".type() != "null") && ((@."value".type() != "number" || @."value" < 0.1) || @."value" > 31536000)) || (@."key" == "rate_per_s" && @."value".type() != "null") && ((@."value".type() != "number" || @."value" < 0.001) || @."value" > 100000))'::jsonpath, '{}'::jsonb, true)))),
-    CONSTRAINT secrets_are_one_to_four CHECK (((array_ndims(secrets) = 1) AND ((cardinality(secrets) >= 1) AND (cardinality(secrets) <= 4)) AND (array_position(secrets, NULL::text) IS NULL))),
-    CONSTRAINT url_is_short CHECK ((length(url) <= 2048))
-);
 
 CREATE TABLE shardclock.handlers (
     target text NOT NULL,
@@ -968,6 +968,7 @@ ALTER TABLE ONLY shardclock.holders
 -- claim_task(bigint, text, text)  0035_whose_tasks.sql
 -- clock_of(timestamp with time zone, text)  0004_dates.sql
 -- close_starts(bigint)  0018_processes.sql
+-- closed_target(text, text)  0053_runs_and_queues.sql
 -- complete_service_task(bigint, integer, jsonb, text)  0036_programs.sql
 -- complete_task(bigint, jsonb, text, text)  0035_whose_tasks.sql
 -- configure_job(text, jsonb)  0012_job_verbs.sql
@@ -1040,7 +1041,7 @@ ALTER TABLE ONLY shardclock.holders
 -- publish_message(text, text, jsonb, text, interval)  0047_messages_passed_over.sql
 -- read_log(bigint, integer, integer, integer, bigint)  0002_command_log.sql
 -- record_act(text, text, text, text, text, jsonb, text, text)  0017_audit.sql
--- redrive_dead_letters(bigint[], integer)  0026_deliveries_in_hand.sql
+-- redrive_dead_letters(bigint[], integer)  0053_runs_and_queues.sql
 -- refuse_deep_config()  0051_limits_of_processes.sql
 -- refused_job(jsonb)  0024_cancelled_for_good.sql
 -- rehome_log_default()  0002_command_log.sql

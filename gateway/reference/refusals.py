@@ -49,6 +49,7 @@ OWN: Mapping[str, Collection[Kind]] = {
     **{name: {TOO_LATE, CONFLICT} for change in CONFLICTING for name in (change, f"{change}_by_name")},
     "retry_delivery": {TOO_LATE},
     "cancel_delivery": {TOO_LATE, CONFLICT},
+    **{name: {CONFLICT} for name in ("redrive_dead_letter", "redrive_dead_letters")},
     **{name: {CONFLICT} for name in ("change_endpoint", "remove_endpoint", "disable_endpoint")},
     **{name: {CONFLICT} for name in ("enable_endpoint", "rotate_endpoint", "end_rotation", "test_endpoint")},
     "add_endpoint": {CONFLICT, OVER_QUOTA},

@@ -23,6 +23,7 @@ from service.many import Changed
 from sql.deliveries.dead_letters import DeadLetterFilter
 
 PER_S_MAX = 100_000
+ENABLE = "true: an endpoint that is disabled is enabled first; else its dead letters stay as they are"
 
 router = APIRouter(prefix="/v1/dead-letters", tags=["dead letters"])
 
@@ -57,6 +58,15 @@ class RedriveRequest(DeadLettersRequest):
     """Which dead letters are delivered again, and how fast."""
 
     per_s: int | None = Field(None, ge=1, le=PER_S_MAX, description="so many become due in a second; null: all at once")
+    enable: bool = Field(False, description=ENABLE)
+
+
+class RedriveOneRequest(BaseModel):
+    """How one dead letter is delivered again."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    enable: bool = Field(False, description=ENABLE)
 
 
 class DiscardRequest(DeadLettersRequest):
@@ -83,7 +93,9 @@ async def redrive_dead_letters(request: Request, caller: Manager, dry_run: DryRu
     asked = await read_model(request, RedriveRequest)
     asked.check()
     async with acting(request, caller.tenants) as session:
-        acted = await redrive(session, asked.filter_of(caller), limit=asked.limit, per_s=asked.per_s, dry_run=dry_run)
+        acted = await redrive(
+            session, asked.filter_of(caller), limit=asked.limit, per_s=asked.per_s, enable=asked.enable, dry_run=dry_run
+        )
     return ActedAnswer.of(acted)
 
 
@@ -102,11 +114,15 @@ async def discard_dead_letters(request: Request, caller: Manager, dry_run: DryRu
     return ActedAnswer.of(acted)
 
 
-@router.post("/{timer_key:key}/redrive")
+@router.post(
+    "/{timer_key:key}/redrive", openapi_extra=body_of(RedriveOneRequest, is_needed=False, example={"enable": True})
+)
 async def redrive_dead_letter(request: Request, timer_key: Key, caller: Manager) -> ActedAnswer:
     """Deliver one dead letter again."""
+    asked = await read_model(request, RedriveOneRequest)
     async with acting(request, caller.tenants) as session:
-        return _one(timer_key, await redrive(session, _only(timer_key, caller), dry_run=False))
+        acted = await redrive(session, _only(timer_key, caller), enable=asked.enable, dry_run=False)
+        return _one(timer_key, acted)
 
 
 @router.post("/{timer_key:key}/discard")

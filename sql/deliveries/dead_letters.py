@@ -1,6 +1,6 @@
 """Dead letters: deliveries that were given up, until somebody redrives or discards them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -121,3 +121,29 @@ async def discard_dead_letters(session: Session, timer_keys: Sequence[int], *, r
     """
     rows = await session.rows("discard_dead_letters", timer_keys=timer_keys, reason=reason)
     return [row["timer_key"] for row in rows]
+
+
+class ClosedTarget(NamedTuple):
+    """Why a target of a tenant would not be called for a dead letter that is redriven.
+
+    `waits`: the delivery waits for an app; else it would be given up again. `disabled`: an endpoint can be enabled.
+    """
+
+    target: str
+    tenant_id: str
+    why: str
+    waits: bool
+    disabled: bool
+
+
+async def find_closed_targets(session: Session, lanes: Iterable[tuple[str, str]]) -> list[ClosedTarget]:
+    """Find those of some targets, each with its tenant, that would not be called.
+
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/deliveries/find_closed_targets.sql
+    """
+    asked = sorted(set(lanes))
+    rows = await session.rows(
+        "find_closed_targets", targets=[target for target, _ in asked], tenant_ids=[tenant_id for _, tenant_id in asked]
+    )
+    return [ClosedTarget._make(row) for row in rows]

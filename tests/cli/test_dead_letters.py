@@ -20,7 +20,7 @@ from service.dead_letter_run import DeadLetterRun
 from sql.deliveries.dead_letters import discard_dead_letters
 from sql.session import Session, StoreUnavailable
 from tests.support.cli_asserts import DONE, NOT_DONE, NOT_THERE, assert_refused
-from tests.support.deliveries import HANDLER, WorkerClient, add_worker, dead, declare, deliver
+from tests.support.deliveries import HANDLER, WorkerClient, add_worker, bury, dead, declare, deliver
 from tests.support.factories import HolderClient, add_holder, query
 from tests.support.program import Shell
 
@@ -214,3 +214,18 @@ def test_a_discarded_one_is_gone_and_its_record_says_why_and_by_whom(shell: Shel
 )
 def test_what_can_not_be_is_refused_in_a_line(shell: Shell, words: str, said: str) -> None:
     assert_refused(shell("dead-letters", *words.split()), said)
+
+
+def test_one_of_a_disabled_endpoint_is_refused_and_enable_enables_the_endpoint(shell: Shell) -> None:
+    assert shell("endpoints", "add", "billing", "--url", "https://example.com/", "--tenant", "acme").code == DONE
+    assert shell("endpoints", "disable", "billing", "--tenant", "acme", "--reason", "it moves").code == DONE
+    asyncio.run(bury(shell.dsn, 2, "webhook:billing"))
+
+    refused = shell("dead-letters", "redrive", 1, "--yes")
+    assert (refused.code, "dead letter 1 is not redriven" in refused.err, "--enable" in refused.err) == (
+        NOT_DONE, True, True
+    )  # fmt: skip
+    left = shell("dead-letters", "redrive", "--all", "--yes")
+    assert (left.code, "nothing was changed; left: 2 dead letters" in left.err) == (NOT_DONE, True)
+    done = shell("dead-letters", "redrive", "--all", "--enable", "--yes")
+    assert (done.code, done.err) == (DONE, "put back: 2 dead letters are due again\n")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from shardclock import AsyncClient
-from shardclock.http import NotFound, Refused
+from shardclock.http import Conflict, NotFound, Refused
 from sql.deliveries import dead_letters
-from tests.support.deliveries import HANDLER, WorkerClient, add_worker, dead, declare, deliver
-from tests.support.factories import HolderClient, add_holder, value
+from tests.support.deliveries import HANDLER, WorkerClient, add_worker, bury, dead, declare, deliver
+from tests.support.factories import HolderClient, add_holder, query, value
 from tests.support.job_runs import declare as declare_jobs
 from tests.support.jobs import job_spec
 
@@ -44,6 +44,15 @@ async def test_dead_letters_are_found_redriven_and_discarded(dsn: str, client: A
     assert await value(dsn, "select count(*) from shardclock.dead_letters") == 0
     with pytest.raises(NotFound):
         await client.redrive(letters[0])
+
+
+async def test_a_dead_letter_of_an_endpoint_that_was_removed_is_refused(dsn: str, client: AsyncClient) -> None:
+    await bury(dsn, 1, "webhook:gone")
+    await query(dsn, "update shardclock.dead_letters set tenant_id = 'default'")
+
+    for enable in (False, True):
+        with pytest.raises(Conflict, match='dead letter 1 is not redriven: target "webhook:gone" has no endpoint'):
+            await client.redrive(1, enable=enable)
 
 
 async def test_dead_letters_are_read_page_by_page_if_they_are_large(

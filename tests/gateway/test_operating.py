@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.support import ROOT
-from tests.support.deliveries import HANDLER, WorkerClient, add_worker, dead, declare, deliver, failed
+from tests.support.deliveries import HANDLER, WorkerClient, add_worker, bury, dead, declare, deliver, failed
 from tests.support.factories import BOUND_S, HolderClient, add_holder, query, value
 from tests.support.gateways import Api, serving
 from tests.support.job_runs import declare as declare_jobs
@@ -46,6 +46,24 @@ async def test_dead_letters_are_listed_redriven_and_discarded(dsn: str, api: Api
     rest = (await api.post("/v1/dead-letters/discard", {"every": True, "reason": "obsolete"})).json
     assert sorted(rest["timer_keys"]) == letters[1:]
     assert await value(dsn, "select count(*) from shardclock.dead_letters") == 0
+
+
+async def test_a_dead_letter_of_a_disabled_endpoint_stays_unless_the_endpoint_is_to_be_enabled(
+    dsn: str, api: Api
+) -> None:
+    await api.post("/v1/endpoints", {"name": "billing", "url": URL})
+    await api.post("/v1/endpoints/billing/disable?force=true", {"reason": "it moves"})
+    await bury(dsn, 2, "webhook:billing")
+    await query(dsn, "update shardclock.dead_letters set tenant_id = 'default'")
+    stays = ("is not redriven", "was disabled at", "(it moves)", "enable")
+
+    (await api.post("/v1/dead-letters/1/redrive")).assert_problem("conflict", 409, *stays)
+    many = (await api.post("/v1/dead-letters/redrive", {"every": True})).json
+    assert (many["timer_keys"], many["said"][:19]) == ([], "nothing was changed")
+    one = (await api.post("/v1/dead-letters/1/redrive", {"enable": True})).json
+    rest = (await api.post("/v1/dead-letters/redrive", {"target": "webhook:billing"})).json
+
+    assert (one["timer_keys"], rest["timer_keys"]) == ([1], [2])
 
 
 async def test_a_list_of_dead_letters_leads_to_the_next_page(api: Api, letters: list[int]) -> None:

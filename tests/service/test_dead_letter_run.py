@@ -13,7 +13,7 @@ from service.dead_letters import Act, discarding, redriving
 from service.many import Changed
 from sql.deliveries.dead_letters import DeadLetterFilter
 from sql.session import Session, StoreUnavailable
-from tests.support.deliveries import HANDLER, bury
+from tests.support.deliveries import HANDLER, bury, declare
 from tests.support.factories import query
 from tests.support.sql_client import session as session_of
 
@@ -82,6 +82,7 @@ async def bury_in_turn(dsn: str, count: int) -> None:
 
 
 async def test_all_are_taken_in_batches_the_ones_given_up_first_coming_first(dsn: str, operator: Session) -> None:
+    await declare(dsn, HANDLER)
     await bury_in_turn(dsn, 5)
     batches, told = Batches(redriving(operator)), Told()
     run = DeadLetterRun(batches.act, EACH, batch=2)

@@ -119,6 +119,7 @@ NOT_FOR_UP = {
     "execute on function shardclock.discard_dead_letters",
     "execute on function shardclock.enable_job",
     "execute on function shardclock.find_keys",
+    "execute on function shardclock.closed_target",
     "execute on function shardclock.find_timers",
     "execute on function shardclock.lock_delivery",
     "execute on function shardclock.record_act",

@@ -36,17 +36,21 @@ class Operating:
         timer_key: int | None = None,
         *,
         per_s: int | None = None,
+        enable: bool = False,
         every: bool = False,
         dry_run: bool = False,
         **chosen: Unpack[Letters],
     ) -> Acted:
         """Deliver one dead letter again, or all that are chosen, so many a second; it is not sent again by itself.
 
+        With `enable`, endpoints that are disabled are enabled first; else their dead letters stay as they are.
+
         errors:  NotFound  there is no such dead letter
+                 Conflict  its endpoint is disabled or was removed
                  Refused   nothing chooses any, and `every` was not asked for
         """
         body = {"per_s": per_s, "every": every or None, **chosen}
-        return self._act_on_letters("redrive", timer_key, body, dry_run=dry_run)
+        return self._act_on_letters("redrive", timer_key, body, {"enable": enable or None}, dry_run=dry_run)
 
     def discard(
         self,
@@ -63,7 +67,7 @@ class Operating:
                  Refused   nothing chooses any, and `every` was not asked for
         """
         body = {"reason": reason, "every": every or None, **chosen}
-        return self._act_on_letters("discard", timer_key, body, dry_run=dry_run)
+        return self._act_on_letters("discard", timer_key, body, {}, dry_run=dry_run)
 
     def jobs(self) -> tuple[JobState, ...]:
         """List all jobs, by name; the key must be for all tenants."""
@@ -89,12 +93,14 @@ class Operating:
         asked = ask.act(f"/v1/jobs/{ask.segment(name)}/run", {"config": config}, is_repeatable=False)
         return (self._sender.ask(Started, asked)).timer_key
 
-    def _act_on_letters(self, verb: str, timer_key: int | None, body: dict[str, object], *, dry_run: bool) -> Acted:
+    def _act_on_letters(
+        self, verb: str, timer_key: int | None, body: dict[str, object], how: dict[str, object], *, dry_run: bool
+    ) -> Acted:
         path = "/v1/dead-letters"
         if timer_key is None:
-            asked = ask.act(f"{path}/{verb}", body, is_repeatable=dry_run, dry_run=dry_run)
+            asked = ask.act(f"{path}/{verb}", body | how, is_repeatable=dry_run, dry_run=dry_run)
         else:
             if dry_run or any(value is not None for value in body.values()):
                 raise TypeError(f"{verb} takes a timer_key alone, or what chooses dead letters: give one of them")
-            asked = ask.act(f"{path}/{ask.number('timer_key', timer_key)}/{verb}", {}, is_repeatable=False)
+            asked = ask.act(f"{path}/{ask.number('timer_key', timer_key)}/{verb}", how, is_repeatable=False)
         return self._sender.ask(Acted, asked)

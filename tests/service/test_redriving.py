@@ -1,0 +1,148 @@
+"""Prove that a redrive says what will happen: a dead letter whose target can't be called stays one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from service.dead_letter_run import DeadLetterRun
+from service.dead_letters import redrive, redriving
+from service.redriving import NotRedriven
+from sql.deliveries.dead_letters import DeadLetterFilter, redrive_dead_letters
+from sql.session import Session, StatementRefused
+from tests.support.deliveries import HANDLER, bury, declare
+from tests.support.factories import query, value
+from tests.support.sql_client import session as session_of
+
+EACH = DeadLetterFilter()
+DISABLED, REMOVED, UNDECLARED = "webhook:billing", "webhook:gone", "order.gone"
+
+
+class NoProgress:
+    """Take the progress, and keep nothing of it."""
+
+    def found(self, things: int, /, *, all_found: bool) -> None: ...
+
+    def changed(self, things: int, /, *, of: int) -> None: ...
+
+
+@pytest.fixture
+async def operator(dsn: str) -> AsyncIterator[Session]:
+    """Give a session that may change dead letters."""
+    async with session_of(dsn, "shard") as session:
+        yield session
+
+
+@pytest.fixture
+async def letters(dsn: str) -> None:
+    """Leave two dead letters of a declared handler, and two each of targets that can't be called."""
+    await declare(dsn, HANDLER)
+    await query(
+        dsn,
+        "insert into shardclock.endpoints (tenant_id, name, url, headers, secrets, policy, disabled_at, disabled_why)"
+        " values ('acme', 'billing', 'https://example.com/', '{}', '{whsec_AAAA}', '{}', now(), 'it answered 410')",
+    )
+    for target in (HANDLER, DISABLED, REMOVED, UNDECLARED):
+        await bury(dsn, 2, target)
+
+
+async def targets_on_their_way(dsn: str) -> list[str]:
+    """Read the targets of the deliveries on their way."""
+    return [row["target"] for row in await query(dsn, "select target from shardclock.deliveries order by timer_key")]
+
+
+@pytest.mark.usefixtures("letters")
+@pytest.mark.parametrize("batch", [1, 2, 10_000])
+async def test_all_are_redriven_that_can_be_called_and_the_others_are_told_with_the_reason(
+    dsn: str, operator: Session, batch: int
+) -> None:
+    would = await redrive(operator, EACH, dry_run=True)
+    run = DeadLetterRun(redriving(operator), EACH, batch=batch)
+    await run.run(operator, NoProgress(), dry_run=False)
+    done = run.outcome(dry_run=False).sentence
+
+    assert await targets_on_their_way(dsn) == [HANDLER] * 2 + [UNDECLARED] * 2
+    assert await value(dsn, "select count(*) from shardclock.dead_letters") == 4
+    assert done.startswith("put back: 4 dead letters are due again; left: 2 dead letters, because ")
+    for sentence in (would.sentence, done):
+        assert f'target "{DISABLED}" was disabled at' in sentence
+        assert (
+            "(it answered 410): enable it (shardclock endpoints enable); or redrive with enable (--enable)" in sentence
+        )
+        assert f'target "{REMOVED}" has no endpoint: add it' in sentence
+        assert f'waiting: 2 dead letters, because target "{UNDECLARED}" is unknown' in sentence
+
+
+@pytest.mark.usefixtures("letters")
+async def test_a_limit_counts_those_that_can_be_called(dsn: str, operator: Session) -> None:
+    await query(dsn, "update shardclock.dead_letters set died_at = now() - interval '1 h' where target = $1", DISABLED)
+
+    done = await redrive(operator, EACH, limit=1, dry_run=False)
+
+    assert (len(done.keys), done.more) == (1, True)
+    assert await targets_on_their_way(dsn) == [HANDLER]
+
+
+@pytest.mark.usefixtures("letters")
+async def test_if_none_can_be_called_nothing_is_changed(dsn: str, operator: Session) -> None:
+    done = await redrive(operator, DeadLetterFilter(target=REMOVED), dry_run=False)
+
+    assert (done.keys, done.more) == ([], False)
+    assert done.sentence.startswith("nothing was changed; left: 2 dead letters, because")
+    assert await targets_on_their_way(dsn) == []
+
+
+@pytest.mark.usefixtures("letters")
+@pytest.mark.parametrize("dry_run", [True, False])
+@pytest.mark.parametrize("target", [DISABLED, REMOVED])
+async def test_one_that_cant_be_called_is_refused(dsn: str, operator: Session, target: str, *, dry_run: bool) -> None:
+    key = await value(dsn, "select min(timer_key) from shardclock.dead_letters where target = $1", target)
+
+    with pytest.raises(NotRedriven, match=f'dead letter {key} is not redriven: target "{target}"'):
+        await redrive(operator, DeadLetterFilter(timer_key=key), dry_run=dry_run)
+
+    assert await targets_on_their_way(dsn) == []
+
+
+@pytest.mark.usefixtures("letters")
+async def test_with_enable_the_endpoint_is_enabled_first_and_in_a_dry_run_stays(dsn: str, operator: Session) -> None:
+    wanted = DeadLetterFilter(target=DISABLED)
+    disabled = "select count(*) from shardclock.endpoints where disabled_at is not null"
+
+    would = await redrive(operator, wanted, enable=True, dry_run=True)
+    assert (len(would.keys), await value(dsn, disabled)) == (2, 1)
+    done = await redrive(operator, wanted, enable=True, dry_run=False)
+
+    assert (done.sentence, await value(dsn, disabled)) == ("put back: 2 dead letters are due again", 0)
+    assert await targets_on_their_way(dsn) == [DISABLED] * 2
+    still = await redrive(operator, DeadLetterFilter(target=REMOVED), enable=True, dry_run=False)
+    assert "has no endpoint" in still.sentence
+
+
+@pytest.mark.usefixtures("letters")
+async def test_in_sql_those_that_cant_be_called_stay_and_if_all_stay_the_error_says_why(
+    dsn: str, operator: Session
+) -> None:
+    keys = {
+        row["target"]: row["keys"]
+        for row in await query(
+            dsn, "select target, array_agg(timer_key) as keys from shardclock.dead_letters group by 1"
+        )
+    }
+
+    assert sorted(await redrive_dead_letters(operator, keys[HANDLER] + keys[DISABLED])) == keys[HANDLER]
+    with pytest.raises(StatementRefused, match=f'nothing was redriven: target "{DISABLED}" was disabled') as refused:
+        await redrive_dead_letters(operator, keys[DISABLED])
+    assert refused.value.sqlstate == "55000"
+    assert await redrive_dead_letters(operator, [99]) == []
+
+
+@pytest.mark.usefixtures("letters")
+async def test_of_many_targets_a_few_are_named_and_the_others_counted(dsn: str, operator: Session) -> None:
+    for number in range(5):
+        await bury(dsn, 1, f"webhook:none{number}")
+
+    done = await redrive(operator, EACH, dry_run=False)
+
+    assert "; left: those of 4 other targets" in done.sentence
