@@ -91,7 +91,7 @@ class Terminate:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """An event whose trigger can't be read, which has been said; its model is refused."""
+    """An event with a trigger that can't be read. Its model is refused."""
 
 
 Trigger = Timer | Message | Signal | Error | Escalation | Terminate | Unknown

@@ -171,6 +171,8 @@ def _passed(element: Element, name: str) -> list[Assignment]:
     passed = []
     for each in camunda_children(element, name):
         source = each.get("sourceExpression") or (f"={each.get('source')}" if each.get("source") else "")
+        if not source and each.get("variables") is None:
+            raise Unreadable(f"{name} has no source; write one, or variables=all")
         if source:
             passed.append(Assignment((_required(each, "target"),), read_text(source)))
     return passed
@@ -202,6 +204,8 @@ def _loop(loop: Element, extension: Element) -> Loop:
     count = text_of(loop.find(bpmn("loopCardinality")))
     items = extension.get("inputCollection", "")
     output_item = extension.get("outputElement", "")
+    if bool(output_item) != bool(extension.get("outputCollection")):
+        raise Unreadable("a multi-instance has an outputCollection and an outputElement, or neither; write both")
     if bool(items) == bool(count):
         raise Unreadable("a multi-instance needs either a collection or a cardinality; it has both, or neither")
     return Loop(

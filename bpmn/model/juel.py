@@ -1,6 +1,6 @@
 """Write an expression of Camunda 7 as FEEL: names, paths, literals, comparisons, arithmetic and logic.
 
-Logic means what EL 3.0 says: null counts as false, and a text as whether it is "true". A comparison within it is false
+Logic follows EL 3.0: null counts as false, and a text as whether it is "true". A comparison within it is false
 if a side is null. Elsewhere a comparison of null is null, as in FEEL.
 
 source:  Expression Language 3.0 (JSR 341), 1.3 to 1.12
@@ -41,7 +41,7 @@ class NotJuel(ValueError):
 
 
 def feel_of(text: str) -> str:
-    """Write what stands between ${ and } as FEEL.
+    """Write the text between ${ and } as FEEL.
 
     errors:  NotJuel  it calls a method, or has an operator that isn't read
     """
@@ -53,7 +53,7 @@ def feel_of(text: str) -> str:
 
 
 class _Part:
-    """Hold a part of the text as FEEL, and what it is: a truth needs no conversion."""
+    """Hold a part of the text as FEEL; a truth needs no conversion."""
 
     def __init__(self, feel: str, *, is_truth: bool = False, in_logic: str = "", is_simple: bool = False) -> None:
         self.feel = feel

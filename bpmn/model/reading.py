@@ -168,8 +168,8 @@ class _Process:
             check_said(element)
             self.flows[flow_id] = replace(flow, condition=_condition_of(element))
         except Unreadable as error:
-            self._unread(element, str(error))
-            self.unread.add(flow.source)  # whose other sentences would say that the flow has no condition
+            self.problems.append(Problem(flow_id, str(error)))
+            self.unread.add(flow.source)  # its other sentences would say that the flow has no condition
 
     def _flow_named(self, element: Element) -> str:
         """Name a flow without an id, which BPMN leaves out at will; no id has blanks, so nothing else is called so."""
@@ -229,7 +229,7 @@ class _Process:
 
 
 def _unread_beside(root: Element) -> Iterator[Problem]:
-    """Find what would be dropped in silence of what stands beside the processes."""
+    """Find the first word of each element beside the processes that would be dropped in silence."""
     for element in (root, *root):
         if namespace(element) == BPMN and local_name(element) != "process":
             try:

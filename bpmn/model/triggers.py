@@ -36,7 +36,7 @@ class Shared:
 
 
 def has_trigger(element: Element) -> bool:
-    """Say whether an element has an event definition, whatever it is."""
+    """Say whether an element has an event definition of any kind."""
     return bool(_definitions_in(element))
 
 
@@ -46,18 +46,20 @@ def _definitions_in(element: Element) -> list[Element]:
 
 
 def kind_with(kind: Kind, trigger: Trigger | None, element: Element) -> Kind:
-    """Say how a node behaves that throws, which depends on what it throws, or that has a job.
+    """Return the kind of a node, which depends on its trigger and on its job.
 
-    errors:  Unreadable  it has a job that nobody would be given
+    errors:  Unreadable  its job would never be given to a handler
     """
     has_job = zeebe_child(element, "taskDefinition") is not None
     match kind, trigger:
         case ((Kind.END | Kind.THROW), Message()):
             return Kind.SERVICE
         case Kind.SCRIPT, _ if has_job:
+            if zeebe_child(element, "script") is not None or element.find(bpmn("script")) is not None:
+                raise Unreadable("it has a taskDefinition and a script; leave one of them out")
             return Kind.SERVICE
-        case ((Kind.END | Kind.THROW), _) if has_job:
-            raise Unreadable("it has a taskDefinition and no message; add a messageEventDefinition")
+        case ((Kind.END | Kind.THROW), _) if has_job or zeebe_child(element, "taskHeaders") is not None:
+            raise Unreadable("it has a taskDefinition or taskHeaders, and no message; add a messageEventDefinition")
         case ((Kind.END | Kind.THROW), (Signal() | Escalation())):
             return Kind.THROW
         case Kind.THROW, None:
@@ -66,7 +68,7 @@ def kind_with(kind: Kind, trigger: Trigger | None, element: Element) -> Kind:
 
 
 def read_thrown(element: Element, shared: Shared) -> Trigger | None:
-    """Read what an event throws. A message that is thrown is a job, so it needs no name, nor an element of its own.
+    """Read the trigger of a throwing event. A thrown message is a job: it needs no name and no element of its own.
 
     errors:  Unreadable  as of `read_trigger`
     """

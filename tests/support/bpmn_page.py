@@ -40,7 +40,7 @@ DIFFERENT = """\
 
 
 EXTENSIONS = """\
-## What becomes of each extension
+## The verdict on each word
 
 Each attribute and element of other engines and of BPMN has a verdict. Without a place, it holds at every element. An
 attribute with some accepted values is refused with any other.
@@ -58,13 +58,13 @@ def written() -> str:
 
 
 def _words(title: str, attributes: Words, elements: Words) -> str:
-    lines = ["| what | names | verdict | at | why, or what the refusal says |", "|---|---|---|---|---|"]
-    for what, words in (("attributes", attributes), ("elements", elements)):
+    lines = ["| kind | names | verdict | at | reason, or end of the refusal |", "|---|---|---|---|---|"]
+    for kind, words in (("attributes", attributes), ("elements", elements)):
         rows: defaultdict[Use, list[str]] = defaultdict(list)
         for name, uses in words.items():
             for use in uses:
                 rows[use].append(f"`{name}`")
-        lines += [f"| {what} | {', '.join(sorted(names))} | {_verdict(use)} |" for use, names in rows.items()]
+        lines += [f"| {kind} | {', '.join(sorted(names))} | {_verdict(use)} |" for use, names in rows.items()]
     return "\n".join([f"### {title}\n", *lines, ""])
 
 

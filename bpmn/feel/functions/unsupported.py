@@ -9,7 +9,7 @@ UNSUPPORTED = {
     "uuid": f"uuid() is not supported: {SAME_AGAIN}",
     "fromAi": "fromAi() is not supported, since no language model is asked here; write the value itself",
     "to base64": "to base64() is not supported; let a task or the caller encode the text",
-    "from json": "from json() is not supported; pass the JSON as a variable, whose parts are read by their names",
+    "from json": "from json() is not supported; pass the JSON as a variable, and read its parts by their names",
     "to json": "to json() is not supported; return the value itself, which becomes JSON",
     "put": "put() is not supported; write context put(…)",
     "put all": "put all() is not supported; write context merge([…])",

@@ -1,6 +1,6 @@
 """Account for all that a model says: each attribute and element is read, harmless, or refused by its name.
 
-`verdicts` says what a word of a model may be, and finds the verdict on one at its place. `standard` has the words of
+`verdicts` declares the verdicts, and finds the one on a word at its place. `standard` has the words of
 BPMN, `camunda_8` those of the namespace `zeebe`, `camunda_7` those of `camunda`, `operaton`, `activiti` and `flowable`.
 `accounts` walks through an element and refuses the first word that would be dropped in silence. Other namespaces are
 passed over.

@@ -19,12 +19,12 @@ PREFIXES = {
 }
 VENDORS = {ZEEBE: camunda_8, **dict.fromkeys(CAMUNDA_7, camunda_7)}
 TIMES = frozenset({"timeDate", "timeDuration", "timeCycle"})
-# What these hold is read by the reader, or is text.
+# The reader reads their content, or it is text.
 LEAVES = frozenset({"documentation", "script", "text", "inputParameter", "outputParameter"})
 
 
 def check_said(element: Element, *, but: frozenset[str] = frozenset()) -> None:
-    """Check an element's own attributes and what it holds.
+    """Check an element's own attributes and its children.
 
     shape:   `but` are elements of a scope that are read on their own, as are children with an id
     """
@@ -78,32 +78,33 @@ def _check_extension(extension: Element, host: str) -> None:
 
 
 def _check_own(extension: Element, words: Words, label: str) -> None:
-    for attribute, value in _attributes_of(extension, ""):
-        _check_value(use_of(words, attribute, ""), f"{label} {attribute}", value, label, is_known=False)
-    _check_vendors(extension, label.partition(":")[2])
+    host = local_name(extension)
+    for space, name, value in _attributes_of(extension):
+        if space:
+            _check_vendors(space, name, value, host)
+        else:
+            _check_value(use_of(words, name, ""), f"{label} {name}", value, label, is_known=False)
 
 
 def _check_attributes(element: Element) -> None:
     host = local_name(element)
-    for name, value in _attributes_of(element, ""):
-        if name == "language":
+    for space, name, value in _attributes_of(element):
+        if space:
+            _check_vendors(space, name, value, host)
+        elif name == "language":
             _check_language(element, value)
-        elif name == "expressionLanguage" and "feel" in value.lower():
-            continue
-        else:
+        elif name != "expressionLanguage" or "feel" not in value.lower():
             use = use_of(standard.ATTRIBUTES, name, host)
             if use is None:
                 raise Unreadable(f"{name} is not an attribute of BPMN 2.0; leave it out, or write its prefix")
             if use.is_refused(value):
                 raise Unreadable(f"{name}={shortened(value)} {use.says}")
-    _check_vendors(element, host)
 
 
-def _check_vendors(element: Element, host: str) -> None:
-    for space, vendor in VENDORS.items():
-        for name, value in _attributes_of(element, space):
-            use = use_of(vendor.ATTRIBUTES, name, host)
-            _check_value(use, f"{PREFIXES[space]}:{name}", value, host, is_known=name in vendor.ATTRIBUTES)
+def _check_vendors(space: str, name: str, value: str, host: str) -> None:
+    if vendor := VENDORS.get(space):
+        use = use_of(vendor.ATTRIBUTES, name, host)
+        _check_value(use, f"{PREFIXES[space]}:{name}", value, host, is_known=name in vendor.ATTRIBUTES)
 
 
 def _check_value(use: Use | None, label: str, value: str, host: str, *, is_known: bool) -> None:
@@ -115,15 +116,15 @@ def _check_value(use: Use | None, label: str, value: str, host: str, *, is_known
 
 def _refuse_unknown(label: str, host: str, *, is_known: bool) -> NoReturn:
     if is_known:
-        raise Unreadable(f"{label} isn't read at {host}; leave it out, or put it where it is")
+        raise Unreadable(f"{label} isn't read at {host}; docs/bpmn-elements.md says where it is")
     raise Unreadable(f"{label} isn't known here; leave it out, or correct its name")
 
 
-def _attributes_of(element: Element, space: str) -> Iterator[tuple[str, str]]:
+def _attributes_of(element: Element) -> Iterator[tuple[str, str, str]]:
+    """List an element's attributes: the namespace, "" for none, the name and the value."""
     for key, value in element.attrib.items():
-        found, _, name = key[1:].rpartition("}") if key.startswith("{") else ("", "", key)
-        if found == space:
-            yield name, value
+        space, _, name = key[1:].rpartition("}") if key.startswith("{") else ("", "", key)
+        yield space, name, value
 
 
 def _check_language(element: Element, language: str) -> None:

@@ -6,7 +6,7 @@ source:  camunda/camunda-bpmn-moddle resources/camunda.json; the constants and c
 
 from collections.abc import Mapping
 
-from bpmn.model.words.camunda_8 import DECISIONS, FLOW_NODES, FORM, LISTENERS, PEOPLE, TEMPLATE
+from bpmn.model.words.camunda_8 import DECISIONS, FLOW_NODES, FORM, PEOPLE, TEMPLATE
 from bpmn.model.words.verdicts import FALSE, Words, each, harmless, only, read, refused
 
 WORKERS = ("serviceTask", "sendTask", "businessRuleTask", "messageEventDefinition")
@@ -14,7 +14,9 @@ JAVA = "is Java, which isn't run here; name a zeebe:taskDefinition's type or an 
 JAVA_OF_CALLS = "is Java, which isn't run here; write camunda:in and camunda:out"
 SET = "names a variable that isn't set here; leave it out, and map a variable of the error or the start instead"
 BACKGROUND = harmless("It steers background jobs. A handler's policy says how often a task is tried.")
-HISTORY = harmless("It steers the history, the list of processes or who sees them. Keys say who may start one.")
+HISTORY = harmless(
+    "It steers the history, the list of processes, or its readers. An API key's scope decides about starts."
+)
 NEWEST = "names a version, and a call is of the newest version here; leave it out"
 CASES = "is a case, and cases aren't run here; call a process"
 RESULT = "isn't set here; write an output mapping"
@@ -22,6 +24,7 @@ REGISTRY = "which is of an event registry that isn't here; use a message"
 FILE = "is a script of a file, which isn't read here; write it in FEEL, after an ="
 NO_KEY = "isn't done here: called processes have no business key; pass a variable"
 CONDITIONS = "and conditions aren't waited for here; use a message or a signal"
+LISTENER = "which isn't called here; use a task or an event instead"
 INSIDE = "is work that another engine does itself; name an external task's topic"
 
 ATTRIBUTES: Words = {
@@ -104,7 +107,7 @@ ELEMENTS: Words = {
     "failedJobRetryTimeCycle": (BACKGROUND,),
     **each(FORM, "formData", "formProperty", "formField", "validation", "constraint"),
     "potentialStarter": (HISTORY,),
-    **each(refused(LISTENERS), "executionListener", "taskListener", "eventListener"),
+    **each(refused(LISTENER), "executionListener", "taskListener", "eventListener"),
     "connector": (refused("and connectors aren't run here; name an external task's topic"),),
     "field": (refused("which is handed to Java; pass it as an input of an external task"),),
     "errorEventDefinition": (refused("which isn't evaluated here; throw the error in the handler"),),

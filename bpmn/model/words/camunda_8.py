@@ -5,7 +5,7 @@ source:  camunda/zeebe-bpmn-moddle resources/zeebe.json; the XML Schema of camun
 
 from collections.abc import Mapping
 
-from bpmn.model.words.verdicts import Words, each, harmless, read, refused
+from bpmn.model.words.verdicts import YES_OR_NO, Words, each, harmless, read, refused
 
 JOBS = ("serviceTask", "sendTask", "businessRuleTask", "scriptTask", "intermediateThrowEvent", "endEvent")
 FLOW_NODES = (
@@ -51,10 +51,10 @@ ELEMENTS: Words = {
     "calledDecision": (refused(DECISIONS),),
     **each(refused(LISTENERS), "executionListeners", "executionListener", "taskListeners", "taskListener"),
     **each(
-        refused("which aren't found here; name what the worker needs in a header"), "linkedResources", "linkedResource"
+        refused("which aren't found here; write the worker's settings in a header"), "linkedResources", "linkedResource"
     ),
     "publishMessage": (
-        refused("which isn't done here; name a zeebe:taskDefinition's type, whose handler publishes it"),
+        refused("which isn't done here; name a zeebe:taskDefinition's type, and publish it in the handler"),
     ),
     "adHoc": (refused("and ad-hoc sub-processes aren't run here; draw the flows"),),
     "conditionalFilter": (refused("and conditions aren't waited for here; use a message or a signal"),),
@@ -62,13 +62,14 @@ ELEMENTS: Words = {
 }
 OWN: Mapping[str, Words] = {
     "taskDefinition": each(read(), "type", "retries"),
-    "header": each(read(), "key", "value") | each(harmless("Nobody refers to it."), "id"),
+    "header": each(read(), "key", "value") | each(harmless("Nothing refers to it."), "id"),
     "input": each(read(), "source", "target"),
     "output": each(read(), "source", "target"),
     "subscription": each(read(), "correlationKey"),
     "loopCharacteristics": each(read(), "inputCollection", "inputElement", "outputCollection", "outputElement"),
     "calledElement": {
-        **each(read(), "processId", "propagateAllParentVariables", "propagateAllChildVariables", "bindingType"),
+        **each(read(), "processId", "bindingType"),
+        **each(YES_OR_NO, "propagateAllParentVariables", "propagateAllChildVariables"),
         "versionTag": (harmless("It is only read with a bindingType that is refused."),),
         "processIdExpression": (refused("is the old name of an expression; write it as processId, after an ="),),
         "businessId": (refused("isn't given to called processes here; pass it as a variable"),),

@@ -3,7 +3,7 @@
 source:  the XML Schema of BPMN 2.0.2 (OMG dtc/2010-05-15), Semantic.xsd
 """
 
-from bpmn.model.words.verdicts import FALSE, Words, each, harmless, only, read, refused
+from bpmn.model.words.verdicts import FALSE, YES_OR_NO, Words, each, harmless, only, read, refused
 
 XPATH = "http://www.w3.org/1999/XPath"
 TOLD_ELSEWHERE = "isn't run here; docs/bpmn.md says what is"
@@ -12,9 +12,9 @@ PEOPLE = (
     "isn't read here; write people as a zeebe:assignmentDefinition, or as camunda:assignee and camunda:candidateGroups"
 )
 LIST = "isn't read here; name the list in a zeebe:loopCharacteristics' inputCollection, or in camunda:collection"
-DRAWN = harmless("It is drawn, or says who takes part.")
+DRAWN = harmless("It is part of the drawing, or names participants.")
 DATA = harmless("It declares data. Variables have no types here, and an activity waits for no data.")
-SERVICE = harmless("It describes an interface. The task's type or topic says who does the work.")
+SERVICE = harmless("It describes an interface. The task's type or topic names the handler.")
 NOTE = harmless("It is for people.")
 KEYS = harmless("Correlation goes by a message's zeebe:subscription. A correlationSubscription is refused.")
 ELSEWHERE = harmless("It is no part of a process that runs.")
@@ -89,17 +89,17 @@ ELEMENTS: Words = {
         "globalBusinessRuleTask", "globalChoreographyTask", "extension",
     ),
 }  # fmt: skip
-# What a harmless element holds is not looked at, but for these: a mapping may stand in them.
+# The walk enters these harmless elements too: a mapping may stand in them.
 LOOKED_INTO = frozenset({"dataInputAssociation", "dataOutputAssociation", "laneSet", "lane", "dataObject", "property"})
 
-NOTHING = harmless("It names what other programs use.")
+NOTHING = harmless("Other programs use it.")
 ATTRIBUTES: Words = {
     **each(
         read(),
-        "id", "name", "isExecutable", "sourceRef", "targetRef", "default", "attachedToRef", "cancelActivity",
-        "isInterrupting", "triggeredByEvent", "messageRef", "signalRef", "errorRef", "escalationRef", "errorCode",
-        "escalationCode", "calledElement", "scriptFormat", "isSequential", "language",
+        "id", "name", "sourceRef", "targetRef", "default", "attachedToRef", "messageRef", "signalRef", "errorRef",
+        "escalationRef", "errorCode", "escalationCode", "calledElement", "scriptFormat", "language",
     ),
+    **each(YES_OR_NO, "isExecutable", "cancelActivity", "isInterrupting", "triggeredByEvent", "isSequential"),
     "isForCompensation": (only(*FALSE, says="is compensation, which isn't run here; draw a path that undoes it"),),
     "startQuantity": (only("1", says="counts tokens, which isn't done here; join them at a parallelGateway"),),
     "completionQuantity": (only("1", says="makes several tokens, which isn't done here; fork at a parallelGateway"),),
@@ -129,9 +129,9 @@ ATTRIBUTES: Words = {
         "innerParticipantRef", "outerParticipantRef", "inputDataRef", "outputDataRef", "extensionAttributeDefinition",
         "extensionDefinition", "isReference", "valueRef", "script", "scriptLanguage",
     ),
-    # Attributes of what the reader refuses itself.
+    # Attributes of elements that the reader refuses itself.
     **each(
-        refused("belongs to what isn't run here"),
+        refused("belongs to an element that isn't run here"),
         "activityRef", "waitForCompletion", "ordering", "cancelRemainingInstances", "loopMaximum", "testBefore",
         "method", "protocol",
     ),

@@ -1,4 +1,4 @@
-"""Say what becomes of a word of a model: an attribute or an element, at the elements that may have it."""
+"""Declare verdicts on the words of a model: its attributes and elements, by the elements that may have them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Verdict(StrEnum):
-    """Name what becomes of a word."""
+    """Name the ways in which a word is handled."""
 
     READ = "read"
     HARMLESS = "passed over"
@@ -67,3 +67,6 @@ def use_of(words: Words, name: str, host: str) -> Use | None:
 def each(use: Use, *names: str) -> dict[str, Word]:
     """Give several words one use."""
     return dict.fromkeys(names, (use,))
+
+
+YES_OR_NO = only("true", "false", "1", "0", says="is neither true nor false; write one of them")

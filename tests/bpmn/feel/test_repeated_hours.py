@@ -1,6 +1,6 @@
 """A zoned date-time keeps its offset where a clock shows an hour twice, and moves on where it skips one.
 
-The tables hold what java.time's ZonedDateTime answers, with which FEEL runs in Camunda 8.
+The tables hold the answers of java.time's ZonedDateTime, the class behind FEEL in Camunda 8.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Expressions of Camunda 7 mean what EL 3.0 says, or are refused by the operator that isn't read."""
+"""Expressions of Camunda 7 follow EL 3.0, or are refused by the operator that isn't read."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""What a model says is done, or refused with the sentence that says why."""
+"""Each word of a model has its effect, or is refused with a sentence that gives the reason."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def refusal(text: bytes) -> list[str]:
 
 
 def choosing(condition: str) -> bytes:
-    """Write a model whose flow `f` has a condition."""
+    """Write a model with a condition at the flow `f`."""
     flow = f'<sequenceFlow id="f" sourceRef="g" targetRef="a">{condition}</sequenceFlow>'
     return model(CHOICE + flow, connected="s>g g>b")
 
@@ -147,8 +147,8 @@ def test_a_message_that_is_thrown_by_a_topic_is_a_job_too(tag: str) -> None:
 @pytest.mark.parametrize("tag", ["endEvent", "intermediateThrowEvent"])
 def test_a_message_that_nobody_throws_or_that_is_not_there_is_refused(tag: str) -> None:
     plain = f'<{tag} id="e"><messageEventDefinition/></{tag}>'
-    (nobody,) = refusal(model(START + plain, connected="s>e"))
-    assert nobody.startswith("e: nothing says who does it; name a zeebe:taskDefinition's type")
+    (unnamed,) = refusal(model(START + plain, connected="s>e"))
+    assert unnamed.startswith("e: nothing says who does it; name a zeebe:taskDefinition's type")
     missing = job("e", '<messageEventDefinition messageRef="no"/>', tag=tag)
     (absent,) = refusal(model(START + missing, connected="s>e"))
     assert absent.startswith("e: it refers to the message 'no', which the model doesn't have")
@@ -157,6 +157,46 @@ def test_a_message_that_nobody_throws_or_that_is_not_there_is_refused(tag: str) 
 def test_a_script_task_with_a_type_is_a_job() -> None:
     (definition,) = read_model(model(START + job("a", tag="scriptTask"), connected="s>a"))
     assert definition.nodes["a"].kind == Kind.SERVICE
+
+
+@pytest.mark.parametrize(
+    ("elements", "says"),
+    [
+        (
+            job("a", "<script>1</script>", tag="scriptTask"),
+            "a: it has a taskDefinition and a script; leave one of them",
+        ),
+        (
+            '<endEvent id="a"><extensionElements><zeebe:taskHeaders/></extensionElements></endEvent>',
+            "a: it has a taskDefinition or taskHeaders, and no message",
+        ),
+        (
+            (
+                '<callActivity id="a" calledElement="c"><extensionElements><camunda:in target="x"/></extensionElements>'
+                "</callActivity>"
+            ),
+            "a: in has no source; write one, or variables=all",
+        ),
+        (
+            job(
+                "a",
+                "<multiInstanceLoopCharacteristics><extensionElements><zeebe:loopCharacteristics inputCollection='=x'"
+                " outputElement='=y'/></extensionElements></multiInstanceLoopCharacteristics>",
+            ),
+            "a: a multi-instance has an outputCollection and an outputElement, or neither; write both",
+        ),
+        ('<subProcess id="a" triggeredByEvent="yes"/>', "a: triggeredByEvent='yes' is neither true nor false"),
+    ],
+)
+def test_half_of_what_belongs_together_is_refused(elements: str, says: str) -> None:
+    (sentence,) = refusal(model(START + elements))
+    assert sentence.startswith(says)
+
+
+def test_a_flow_without_an_id_is_named_by_its_ends() -> None:
+    flow = '<sequenceFlow sourceRef="g" targetRef="a"><conditionExpression language="x"/></sequenceFlow>'
+    (sentence,) = refusal(model(CHOICE + flow, connected="s>g g>b"))
+    assert sentence == "(g to a): its conditionExpression's language is 'x'; write it in FEEL, after an ="
 
 
 def test_flows_need_no_ids() -> None:

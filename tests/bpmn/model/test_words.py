@@ -1,4 +1,4 @@
-"""Nothing that a model says is dropped in silence: each word is read, harmless, or refused by its name."""
+"""No word of a model is dropped in silence: each is read, harmless, or refused by its name."""
 
 import tomllib
 from pathlib import Path
@@ -216,7 +216,7 @@ def test_a_word_that_is_not_known_is_refused(prefix: str) -> None:
         ('<correlationSubscription id="c"/>', "c: its correlationSubscription isn't read here"),
         (
             '<endEvent id="a"><extensionElements><zeebe:taskDefinition type="x"/></extensionElements></endEvent>',
-            "a: it has a taskDefinition and no message; add a messageEventDefinition",
+            "a: it has a taskDefinition or taskHeaders, and no message; add a messageEventDefinition",
         ),
     ],
 )

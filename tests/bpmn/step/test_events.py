@@ -59,6 +59,8 @@ def test_a_timer_takes_its_time_from_an_expression_as_its_scope_is_entered() -> 
         ('date and time(date(due), @"09:00:00+01:00")', "2026-02-01T08:00:00Z"),
         ('date and time("2026-07-01T09:30:00+02:00[Europe/Berlin]")', "2026-07-01T07:30:00Z"),
         ('due + "T09:00:00@Europe/Berlin"', "2026-02-01T08:00:00Z"),
+        ('@"2026-10-25T02:30:00@Europe/Berlin" + @"PT1H"', "2026-10-25T01:30:00Z"),
+        ('string(@"2026-10-25T02:30:00@Europe/Berlin")', "2026-10-25T00:30:00Z"),
         ("now() + duration(wait)", "2026-01-31T08:01:30.5Z"),
     ],
 )
