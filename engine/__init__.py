@@ -8,6 +8,7 @@ advancing    the signals of one instance, one after the other, and what follows 
 outbox       the rows
 batches      the instances of one turn, in memory
 fair_queue   which tenant's instance is next
+spreading    thrown signals, which go to all that wait for them
 definitions  compiled models, kept in memory
 runner       one turn: read, advance, write; what can't be taken fails alone
 putting_off  how long what can't be taken is put off

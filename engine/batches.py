@@ -2,14 +2,15 @@
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from bpmn.step.stepping import CALLS_DEPTH_MAX
 from engine.advancing import Advanced, advance_by, definition_of
 from engine.definitions import Definitions, Gone
 from engine.fair_queue import FairQueue
-from engine.inbox import CANCEL, kind_of, said_by
+from engine.inbox import CANCEL, is_thrown, kind_of, said_by
 from sql.processes.apply import Writes
 from sql.processes.signals import DueSignal
 
@@ -21,6 +22,28 @@ Signals = Sequence[DueSignal]
 
 class CanceledUnbegun(Gone):
     """A client has cancelled an instance, and then its start was given up."""
+
+
+class Found(NamedTuple):
+    """The signals of one turn, by instance: of instances that go on and that have ended, and thrown ones."""
+
+    going: list[Signals]
+    ended: list[Signals]
+    thrown: list[Signals]
+
+
+def sort_signals(signals: Iterable[DueSignal], one_by_one: Collection[int]) -> Found:
+    """Sort signals by instance, in their order; of the instances that are named, take the first alone."""
+    by_instance: dict[int, list[DueSignal]] = {}
+    for signal in signals:
+        earlier = by_instance.setdefault(signal.instance_key, [])
+        if not earlier or signal.instance_key not in one_by_one:
+            earlier.append(signal)
+    found = Found([], [], [])
+    for its_signals in by_instance.values():
+        first = its_signals[0]
+        (found.ended if first.has_ended else found.thrown if is_thrown(first) else found.going).append(its_signals)
+    return found
 
 
 @dataclass(slots=True)

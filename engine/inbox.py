@@ -22,6 +22,7 @@ BEGIN = "begin"
 CANCEL = "cancel"
 CLOSED = "closed"  # what somebody had locked as its token went: it is closed now
 CONTINUED = "continued"  # what an engine sends to an instance whose step it has cut
+THROWN = "thrown"  # a signal of BPMN, which an engine sends to all that wait for it
 FIRED = "fired"  # the kind of a timer's signal, which says nothing
 
 
@@ -64,6 +65,16 @@ def said_by(taken: DueSignal) -> Said:
 def kind_of(said: Said) -> str:
     """Tell what kind a signal is of."""
     return str(said.get("kind", FIRED))
+
+
+def is_thrown(taken: DueSignal) -> bool:
+    """Say whether a signal is for all that wait for its name, and not for one instance."""
+    if not taken.is_first or taken.signal is None or f'"{THROWN}"' not in taken.signal:
+        return False
+    try:
+        return kind_of(said_by(taken)) == THROWN
+    except Unreadable:
+        return False
 
 
 def signal_of(taken: DueSignal, said: Said) -> Signal:

@@ -12,11 +12,12 @@ from structlog.typing import FilteringBoundLogger
 
 from bpmn.step.stepping import CALLS_DEPTH_MAX
 from engine.advancing import Advanced, begun_stopped, definition_of
-from engine.batches import BATCH_S, Batch, CanceledUnbegun, Signals, advance_all
+from engine.batches import BATCH_S, Batch, CanceledUnbegun, Signals, advance_all, sort_signals
 from engine.definitions import Definitions, Gone
 from engine.fair_queue import FairQueue
 from engine.inbox import said_by
 from engine.putting_off import PutOff, put_off_after
+from engine.spreading import spread_all
 from engine.stats import EngineStats
 from sql.claims.rows import retry_lost_races
 from sql.processes.apply import DESCENDANTS_MAX, Writes, apply_steps
@@ -113,21 +114,19 @@ class SignalRunner:
         if not poll.signals:
             self._left_out.clear()
             return is_round_over or bool(poll.next_tenant)
-        by_instance: dict[int, list[DueSignal]] = {}
-        for signal in poll.signals:
-            earlier = by_instance.setdefault(signal.instance_key, [])
-            if not earlier or signal.instance_key not in self._one_by_one:
-                earlier.append(signal)
-        ended = [signals for signals in by_instance.values() if signals[0].has_ended]
-        going = await self._load([signals for signals in by_instance.values() if not signals[0].has_ended])
+        until_s = time.monotonic() + BATCH_S
+        found = sort_signals(poll.signals, self._one_by_one)
+        going = await self._load(found.going)
         # In a thread, so that heartbeats go on however long a model's expressions take.
         batch = await asyncio.to_thread(
             advance_all, going, self._definitions, self._queue, calls_depth_max=self._calls.depth_max
         )
-        self._leave_out_cut(batch, {signals[0].tenant_id for signals in by_instance.values()})
+        self._leave_out_cut(batch, {signal.tenant_id for signal in poll.signals})
         done = await self._write_all(batch)
-        done |= await self._put_off(batch.failed)
-        done |= await self._spend([signal.timer_key for signals in ended for signal in signals])
+        spread = await spread_all(self._session, self._holder, found.thrown, self._queue, until_s=until_s)
+        done |= spread.sent > 0
+        done |= await self._put_off(batch.failed + spread.failed)
+        done |= await self._spend([signal.timer_key for signals in found.ended for signal in signals])
         return done
 
     def _leave_out_cut(self, batch: Batch, tenants: Collection[str]) -> None:

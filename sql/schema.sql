@@ -900,6 +900,8 @@ CREATE INDEX subscriptions_by_instance ON shardclock.subscriptions USING btree (
 
 CREATE INDEX subscriptions_by_name ON shardclock.subscriptions USING btree (tenant_id, kind, name, correlation);
 
+CREATE INDEX subscriptions_in_order ON shardclock.subscriptions USING btree (tenant_id, name, ((subscription_key + 0))) WHERE ((kind = 'signal'::text) IS TRUE);
+
 CREATE INDEX task_acts_by_instance ON shardclock.task_acts USING btree (instance_key);
 
 CREATE INDEX task_acts_by_task ON shardclock.task_acts USING btree (task_key, act_id);
@@ -1069,7 +1071,7 @@ ALTER TABLE ONLY shardclock.holders
 -- tenant_of_instance(bigint, text)  0018_processes.sql
 -- tend_jobs(bigint)  0011_jobs.sql
 -- throw_service_task_error(bigint, integer, text, text, jsonb, text)  0018_processes.sql
--- throw_signal(text, jsonb, text)  0018_processes.sql
+-- throw_signal(text, jsonb, text)  0050_turns_of_engines.sql
 -- to_utc(timestamp without time zone, text)  0004_dates.sql
 -- too_deep(text, jsonb)  0051_limits_of_processes.sql
 -- unknown_job(text, text)  0011_jobs.sql

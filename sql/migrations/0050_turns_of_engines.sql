@@ -16,3 +16,80 @@ create index instances_by_root on shardclock.instances (root_key)
     where (root_key is not null and ended_at is null) is true;
 create index deliveries_by_root on shardclock.deliveries ((payload ->> 'root'))
     where (target = 'process:instance' and name like 'child:%' and length(payload ->> 'root') < 20) is true;
+
+-- A signal may be thrown to many. An engine sends it to one part of them at a time, in the order in which they came to wait.
+create index subscriptions_in_order on shardclock.subscriptions (tenant_id, name, (subscription_key + 0))
+    where (kind = 'signal') is true;
+
+create or replace function shardclock.throw_signal(
+    name text, variables jsonb default '{}', tenant_id text default 'default'
+)
+returns setof bigint
+language plpgsql
+set enable_seqscan = off
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    -- In one statement, a signal is written for at most 500 subscriptions, with at most 4 MiB of variables in all.
+    receivers_max integer := greatest(1, least(500, 4194304 / greatest(1, octet_length(variables::text))));
+    receivers integer;
+    newest bigint;
+    got record;
+begin
+    perform shardclock.check_variables(variables);
+    select count(*), max(f.subscription_key) into receivers, newest
+    from (
+        select s.subscription_key
+        from shardclock.subscriptions s
+        where (s.kind = 'signal') is true and s.tenant_id = throw_signal.tenant_id and s.name = throw_signal.name
+        order by s.subscription_key + 0 desc
+        limit receivers_max + 1
+    ) f;
+    if receivers > receivers_max then
+        perform shardclock.send_signal(
+            null, tenant_id,
+            jsonb_build_object('kind', 'thrown', 'name', name, 'variables', variables, 'after', 0, 'until', newest)
+        );
+        return query
+            select s.instance_key
+            from shardclock.subscriptions s
+            where (s.kind = 'signal') is true and s.tenant_id = throw_signal.tenant_id and s.name = throw_signal.name
+                and s.subscription_key + 0 <= newest and s.instance_key is not null
+            order by s.instance_key, s.token;
+        return;
+    end if;
+    for got in
+        select s.*
+        from shardclock.subscriptions s
+        where (s.kind = 'signal') is true and s.tenant_id = throw_signal.tenant_id and s.name = throw_signal.name
+        order by s.instance_key, s.token
+    loop
+        if got.instance_key is null then
+            return next shardclock.send_signal(
+                null, got.tenant_id,
+                jsonb_build_object('kind', 'begin', 'definition', got.definition_key, 'variables', variables),
+                null, got.node_id
+            );
+        else
+            perform shardclock.send_signal(
+                got.instance_key, got.tenant_id, jsonb_build_object('kind', 'happened', 'variables', variables),
+                got.token, got.node_id
+            );
+            return next got.instance_key;
+        end if;
+    end loop;
+end
+$$;
+
+comment on function shardclock.throw_signal is $$Throws a signal, in the caller's transaction: whoever waits for it now gets
+it, and signal start events begin instances. If more than 500 wait, or if they would get more than 4 MiB of variables
+together, an engine sends it to one part of them after the other.
+
+name: the signal's name, as in the model
+variables: a JSON object, which all of them get
+tenant_id: whose processes
+returns: the keys of the instances that get it; none: nobody waits. Of a signal that is sent in parts, the keys of the
+instances that it begins are left out
+errors: 22023 for variables that are no object or have more than 1 MiB
+example: select shardclock.throw_signal('stop-all');
+$$;

@@ -27,7 +27,8 @@
 --        instance gets a signal to close it
 -- index: instances_pkey, deliveries_pkey, timers_by_token, deliveries_of_service_tasks, tasks_by_token,
 --        subscriptions_by_instance, deliveries_of_children, incidents_pkey, instances_by_parent, messages_pkey: probes;
---        instances_by_root and deliveries_by_root, up to :descendants_max; subscriptions_by_name for thrown signals
+--        instances_by_root and deliveries_by_root, up to :descendants_max; subscriptions_in_order, one probe for each
+--        thrown signal
 with held as materialized (
     select d.timer_key
     from shardclock.deliveries d
@@ -452,23 +453,22 @@ outgoing as materialized (
         '0'
     from child c
     union all
+    -- A thrown signal is written once. An engine sends it to one part of those that wait now after the other.
     select
-        s.instance_key, s.tenant_id, s.token, s.node_id,
-        jsonb_strip_nulls(
-            jsonb_build_object(
-                'kind', case when s.instance_key is null then 'begin' else 'happened' end,
-                'definition', s.definition_key
-            )
-        ) || jsonb_build_object('variables', t.variables),
+        null, t.tenant_id, null, null,
+        jsonb_build_object(
+            'kind', 'thrown', 'name', t.name, 'variables', t.variables, 'after', 0, 'until', s.subscription_key
+        ),
         null, '0'
     from jsonb_to_recordset(:thrown::jsonb) as t (
         instance_key bigint, tenant_id text, name text, variables jsonb
     )
     cross join lateral (
-        select s.*
+        select s.subscription_key
         from shardclock.subscriptions s
-        where s.tenant_id = t.tenant_id and s.kind = 'signal' and s.name = t.name
-        limit 1000000
+        where s.tenant_id = t.tenant_id and s.name = t.name and (s.kind = 'signal') is true
+        order by s.subscription_key + 0 desc
+        limit 1
     ) s
     where t.instance_key in (select w.instance_key from written w)
 ),

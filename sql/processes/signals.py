@@ -9,6 +9,8 @@ from sql.session import Session
 from sql.statements import statement
 
 START_LOCK_WAIT = "100ms"  # meanwhile the engine takes no other signals
+RECEIVERS_MAX = 500  # of a thrown signal, that one statement sends it to
+RECEIVERS_BYTES_MAX = 4 * 2**20  # of variables that it sends them together
 TAKEN_BYTES_MAX = 32 * 2**20  # of signals and states that one statement reads, but for the last signal
 
 
@@ -113,6 +115,24 @@ async def read_due_signals(
     for row in rows:
         seen.setdefault(row["timer_key"], DueSignal._make(row[:-1]))
     return Poll(list(seen.values()), next_tenant)
+
+
+async def spread_signal(session: Session, holder: int, timer_key: int) -> int:
+    """Send a thrown signal to the next part of those that wait for it; return how many these are.
+
+    shape:   0: all have it, or somebody has locked it
+    errors:  StoreUnavailable  the outcome is unknown: call again
+             StatementRefused  the signal can't be read
+    source:  sql/processes/spread_signal.sql
+    """
+    rows = await session.rows(
+        "spread_signal",
+        holder=holder,
+        timer_key=timer_key,
+        receivers_max=RECEIVERS_MAX,
+        bytes_max=RECEIVERS_BYTES_MAX,
+    )
+    return int(rows[0]["sent"])
 
 
 async def put_off_signals(

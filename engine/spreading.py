@@ -1,0 +1,42 @@
+"""Send thrown signals to those that wait for them, one part after the other, each tenant in turn."""
+
+import time
+from collections.abc import Iterable
+from functools import partial
+from typing import NamedTuple
+
+from engine.batches import Signals, by_tenant
+from engine.fair_queue import FairQueue
+from sql.claims.rows import retry_lost_races
+from sql.processes.signals import spread_signal
+from sql.session import Session, StatementRefused, StoreUnavailable
+
+
+class Spread(NamedTuple):
+    """How many receivers got a signal, and which signals can't be sent, each with the reason."""
+
+    sent: int
+    failed: list[tuple[Signals, Exception]]
+
+
+async def spread_all(
+    session: Session, holder: int, thrown: Iterable[Signals], queue: FairQueue, *, until_s: float
+) -> Spread:
+    """Send thrown signals to a part of their receivers until a moment, and at least one; the rest is another turn's.
+
+    errors:  StoreUnavailable  the outcome is unknown: the next turn goes on
+    """
+    sent = 0
+    failed: list[tuple[Signals, Exception]] = []
+    for signals in queue.in_turn(by_tenant(thrown)):
+        began_s = time.monotonic()
+        try:
+            sent += await retry_lost_races(session, partial(spread_signal, session, holder, signals[0].timer_key))
+        except StatementRefused as error:
+            if not error.are_values_at_fault:
+                raise StoreUnavailable(f"the server does not take what an engine writes: {error}") from error
+            failed.append((signals, error))
+        queue.charge(signals[0].tenant_id, time.monotonic() - began_s)
+        if time.monotonic() >= until_s:
+            break
+    return Spread(sent, failed)
