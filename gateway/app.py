@@ -16,6 +16,7 @@ from gateway.gateway import Gateway
 from gateway.limits.intake import Intake
 from gateway.limits.places import Places
 from gateway.limits.quotas import Quotas
+from gateway.limits.unsent import Outgoing, Unsent
 from gateway.limits.work_thread import WorkThread
 from gateway.reference import page
 from gateway.reference.openapi import openapi_of
@@ -104,6 +105,7 @@ def make_app(settings: GatewaySettings, dsn: Dsn | str, *, needs_keys: bool) -> 
         redirect_slashes=False,
     )
     app.add_middleware(Deferring, errors=HANDLERS)  # within those that see each answer
+    app.add_middleware(Outgoing)
     app.add_middleware(Recorded)
     app.add_middleware(HeededOnce)
     app.add_middleware(Counted, stats=stats)  # within the next two, which make the scope that is routed
@@ -199,6 +201,7 @@ async def _opened(
             models=models,
             previews=previews,
             intake=Intake(INTAKE_BYTES),
+            unsent=Unsent(),
             stopping=stopping,
         )
         async with reporting(gateway, stats, watched):

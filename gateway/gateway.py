@@ -15,6 +15,7 @@ from gateway.limits.intake import Intake
 from gateway.limits.places import Places
 from gateway.limits.quotas import Quotas
 from gateway.limits.standing import Standing
+from gateway.limits.unsent import Unsent
 from gateway.limits.work_thread import WorkThread
 from gateway.requests.callers import Callers
 from gateway.settings import GatewaySettings
@@ -61,6 +62,7 @@ class Gateway:
     models: WorkThread
     previews: WorkThread
     intake: Intake  # of bodies of many lines
+    unsent: Unsent
     stopping: asyncio.Event  # set when nobody is to wait any longer
 
     def stop_waits(self) -> None:

@@ -12,7 +12,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 HEAD_BYTES_MAX = 65_536  # the request line and all headers; also what comes after a piece of a body and is none
 HEAD_S = 10.0  # from a connection's begin, or from a request's first byte, to the end of its headers
 REST_S = 10.0  # from an answer's end to that of its request: who closes at once may cut off the answer
-UNREAD_S = 60.0  # in which a client reads something of what waits for it, as nginx has it
+UNREAD_S = 30.0  # in which a client reads this much of what waits for it, or all of it
+READ_LEAST_BYTES = 16_384
 TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
@@ -134,7 +135,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._unread = self.loop.call_later(UNREAD_S, self._end_unread, self.transport.get_write_buffer_size())
 
     def _end_unread(self, before_bytes: int) -> None:
-        if self.transport.get_write_buffer_size() < before_bytes:
+        if self.transport.get_write_buffer_size() <= before_bytes - READ_LEAST_BYTES:
             self._expect_read()
         else:
             self.transport.abort()

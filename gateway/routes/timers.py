@@ -38,7 +38,7 @@ from service.story import gather
 from shardclock.api.changes import CANCELED, PAUSED, RESCHEDULED, RESUMED, RUN
 from sql.clients.history import find_timers, records_of
 from sql.clients.verbs import TimerRef, cancel_timer, pause_timer, resume_timer, run_timer
-from sql.log.records import LogRecord
+from sql.log.records import PAGE_BYTES, LogRecord
 from sql.metrics.status import read_clock
 from timers.model import NewTimer
 from timers.refusal import InvalidTimer, shortened
@@ -76,7 +76,8 @@ class TimersQuery(TimersFilter):
 async def list_timers(gateway: Here, caller: Reader, wanted: Annotated[TimersQuery, Query()]) -> Response:
     """List pending timers, soonest first, or paused ones, or ended ones, newest first.
 
-    Ended ones are found in the log. If that takes long, a page may be empty and yet not the last one: ask with `next`.
+    A page with 4 MiB of payloads is short. Ended timers are found in the log: if that takes long, a page may be empty.
+    Neither is the last one: ask with `next`.
     """
     state = wanted.state
     if state.lower() not in STATES:
@@ -90,6 +91,7 @@ async def list_timers(gateway: Here, caller: Reader, wanted: Annotated[TimersQue
             size=wanted.limit,
             page=wanted.after,
             within_s=SEARCH_S,
+            payload_bytes=PAGE_BYTES,
         )
     return await listing(TimersAnswer, "timers", map(TimerAnswer.of, page.timers), next=page.next)
 

@@ -3,7 +3,7 @@
 -- in:    :state text: PENDING, PAUSED, TRIGGERED, CANCELED, SKIPPED or ENDED, then filters, null for none:
 --        :tenant_id text, :name_prefix text (with a tenant), :due_from timestamptz, :due_before timestamptz,
 --        :process_instance_key bigint, :page text: the page of the last row of the previous page, :page_size integer,
---        :name text (with a tenant), :target text
+--        :name text (with a tenant), :target text; :bytes bigint or null: after so many of payloads no other follows
 -- out:   timer_key bigint, state text, tenant_id text, name text, timer_type text, process_instance_key bigint,
 --        element_instance_key bigint, target_element_id text, due_date timestamptz, created_at timestamptz,
 --        schedule text, zone text, missed text, occurrence bigint, target text, payload text, ended_at timestamptz,
@@ -15,8 +15,17 @@ select
     f.timer_key, f.state, f.tenant_id, f.name, f.timer_type, f.process_instance_key, f.element_instance_key,
     f.target_element_id, f.due_date, f.created_at, f.schedule, f.zone, f.missed, f.occurrence, f.target,
     f.payload::text as payload, f.ended_at, f.holder, f.detail::text as detail, f.page
-from shardclock.find_timers(
-    state => :state, tenant_id => :tenant_id, name_prefix => :name_prefix, due_from => :due_from,
-    due_before => :due_before, process_instance_key => :process_instance_key, page => :page, page_size => :page_size,
-    name => :name, target => :target
+from (
+    select
+        t.*,
+        sum(case when :bytes::bigint is null then 0 else octet_length(t.payload::text) end) over (
+            order by t.ordinality rows between unbounded preceding and 1 preceding
+        ) as bytes_before
+    from shardclock.find_timers(
+        state => :state, tenant_id => :tenant_id, name_prefix => :name_prefix, due_from => :due_from,
+        due_before => :due_before, process_instance_key => :process_instance_key, page => :page,
+        page_size => :page_size, name => :name, target => :target
+    ) with ordinality t
 ) f
+where :bytes::bigint is null or coalesce(f.bytes_before, 0) < :bytes
+order by f.ordinality

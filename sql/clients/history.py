@@ -6,10 +6,10 @@ import time
 from collections.abc import Awaitable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from sql.clients.verbs import TimerRef
-from sql.log.records import LogRecord, record_of
+from sql.log.records import LogRecord, bytes_of, record_of
 from sql.session import NOT_ALLOWED, Record, Session, StatementRefused
 from timers.refusal import InvalidTimer
 
@@ -96,13 +96,14 @@ async def find_timers(
     size: int = 1_000,
     page: str | None = None,
     within_s: float = math.inf,
+    payload_bytes: int | None = None,
 ) -> Page:
     """Find timers: PENDING soonest first, PAUSED by key, or TRIGGERED, CANCELED, SKIPPED or ENDED, newest first.
 
     Ended ones are looked for in everybody's log, back from its end. If so few are found that this takes longer than
     `within_s`, a page ends where the search has come to: it is short, or empty, and yet not the last one.
 
-    shape:   at most `size` timers; `size` is at most 10,000
+    shape:   at most `size` timers; `size` is at most 10,000; no other follows once the payloads have `payload_bytes`
     errors:  StoreUnavailable  no answer in time
              InvalidTimer      no such state or page, or a name without its tenant
     source:  sql/clients/find_timers.sql, sql/clients/find_ended.sql
@@ -110,8 +111,9 @@ async def find_timers(
     is_pending = state in ("PENDING", "PAUSED")
     if is_pending or name is not None or wanted.name_prefix is not None or not _is_ended(state, page):
         values = {"state": state, **asdict(wanted), "page": page, "page_size": size, "name": name}
-        return _page_of(await _rows(session, "find_timers", values), size)
-    return await _find_ended(session, state, wanted, size=size, page=page, until_s=time.monotonic() + within_s)
+        return _page_of(await _rows(session, "find_timers", values | {"bytes": payload_bytes}), size, payload_bytes)
+    bounds = _Bounds(size, time.monotonic() + within_s, payload_bytes)
+    return await _find_ended(session, state, wanted, bounds, page=page)
 
 
 def _is_ended(state: str, page: str | None) -> bool:
@@ -119,22 +121,32 @@ def _is_ended(state: str, page: str | None) -> bool:
     return state in ENDED and (page is None or POSITION.fullmatch(page) is not None)
 
 
-async def _find_ended(
-    session: Session, state: str, wanted: Filter, *, size: int, page: str | None, until_s: float
-) -> Page:
+class _Bounds(NamedTuple):
+    """Bounds of one page of ended timers."""
+
+    size: int
+    until_s: float
+    payload_bytes: int | None
+
+
+async def _find_ended(session: Session, state: str, wanted: Filter, page_bounds: _Bounds, *, page: str | None) -> Page:
     """Look for ended timers in the log, back from a page or its end, a stretch with each statement."""
     ends = await session.row("read_log_ends")
     if ends is None or ends["last"] is None:
         return Page([], next=None)
     values = {"state": state, **asdict(wanted)}
     del values["name_prefix"]
+    size, until_s, payload_bytes = page_bounds
     first, below, steps, timers = ends["first"], int(page or ends["last"] + 1), _Steps(), list[TimerState]()
     while below > first:
         above = max(first - 1, below - steps.length)
-        bounds = {"above": above, "below": below, "page_size": size - len(timers)}
-        found = _page_of(await steps.timed(_rows(session, "find_ended", values | bounds)), size - len(timers))
+        bounds = {"above": above, "below": below, "page_size": size - len(timers), "bytes": payload_bytes}
+        rows = await steps.timed(_rows(session, "find_ended", values | bounds))
+        found = _page_of(rows, size - len(timers), payload_bytes)
         timers += found.timers
-        if len(timers) == size:
+        if payload_bytes is not None:
+            payload_bytes -= bytes_of(timer.payload for timer in found.timers)
+        if found.next is not None:
             return Page(timers, next=found.next)
         below = above + 1
         if time.monotonic() >= until_s:
@@ -166,10 +178,13 @@ async def _rows(session: Session, statement_name: str, values: Mapping[str, obje
         raise InvalidTimer(str(error)) from error
 
 
-def _page_of(rows: Sequence[Record], size: int) -> Page:
+def _page_of(rows: Sequence[Record], size: int, payload_bytes: int | None) -> Page:
     found = [dict(row) for row in rows]
     pages = [row.pop("page") for row in found]
-    return Page([TimerState(**row) for row in found], next=pages[-1] if len(found) == size else None)
+    is_full = len(found) == size
+    if payload_bytes is not None:
+        is_full |= bytes_of(row["payload"] for row in found) >= payload_bytes
+    return Page([TimerState(**row) for row in found], next=pages[-1] if is_full else None)
 
 
 async def find_keys(session: Session, state: str, wanted: Filter, *, size: int, after_key: int = 0) -> list[int]:

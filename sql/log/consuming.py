@@ -121,6 +121,7 @@ async def _read(connection: Connection, place: Place, size: int) -> list[Record]
         "partition": place.partition,
         "partitions": place.partitions,
         "horizon": place.horizon,
+        "bytes": None,
     }
     rows: list[Record] = await connection.fetch(*statement("read_log").with_values(values))
     await savepoint.rollback()

@@ -139,6 +139,7 @@ async def lease_batch(session: Session, group: str, *, limit: int, lease_s: floa
         partition=place.partition,
         partitions=place.partitions,
         horizon=place.horizon,
+        bytes=None,
     )
     end = replace(place, horizon=place.end_of([row["position"] for row in rows], full=len(rows) == size))
     return Batch(session, end, [record_of(row) for row in rows], lease_s=lease_s)

@@ -9,7 +9,7 @@ If several members must share the work, each record done once, use `sql.log.cons
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -18,6 +18,7 @@ from sql.session import Record, Session
 
 POLL_S = 0.1
 READ_MAX = 500
+PAGE_BYTES = 4 * 2**20  # of payloads, in one answer, but for the last one of them
 SIGNAL = "process:instance"  # the target of what an instance of a process waits for
 UNDELIVERED = ("log", SIGNAL)  # the targets of which no record says that the delivery has ended
 
@@ -87,14 +88,19 @@ async def read_log(session: Session, after: int = 0, *, limit: int = READ_MAX) -
     errors:  StoreUnavailable  no answer in time: call again
     source:  sql/log/read_log.sql
     """
-    rows = await session.rows("read_log", after=after, page_size=limit, partition=0, partitions=1, horizon=None)
+    rows = await session.rows(
+        "read_log", after=after, page_size=limit, partition=0, partitions=1, horizon=None, bytes=None
+    )
     return [record_of(row) for row in rows]
 
 
-async def read_own(session: Session, after: int, *, limit: int = READ_MAX) -> OwnRecords:
+async def read_own(
+    session: Session, after: int, *, limit: int = READ_MAX, payload_bytes: int = PAGE_BYTES
+) -> OwnRecords:
     """Look through the records after a position, and read those of the tenants that the session serves.
 
-    units:   `limit` is of records that are looked at, whosever they are
+    units:   `limit` is of records of any tenant that are looked at; no other follows once the payloads have
+             `payload_bytes`
     errors:  StoreUnavailable  no answer in time: call again
     source:  sql/log/end_of_page.sql, sql/log/read_log.sql
     """
@@ -102,10 +108,11 @@ async def read_own(session: Session, after: int, *, limit: int = READ_MAX) -> Ow
     if row is None or row["position"] is None:
         return OwnRecords([], after)
     end = int(row["position"])
-    rows = await session.rows("read_log", after=after, page_size=limit, partition=0, partitions=1, horizon=end)
-    records = [record_of(row) for row in rows]
+    values = {"after": after, "page_size": limit, "partition": 0, "partitions": 1, "horizon": end}
+    records = [record_of(row) for row in await session.rows("read_log", **values, bytes=payload_bytes)]
     # Records that were committed between the two statements may have filled the page before its end.
-    return OwnRecords(records, records[-1].position if len(records) == limit else end)
+    is_filled = len(records) == limit or bytes_of(record.payload for record in records) >= payload_bytes
+    return OwnRecords(records, records[-1].position if is_filled else end)
 
 
 async def log_end(session: Session) -> int:
@@ -131,6 +138,11 @@ async def follow(session: Session, after: int) -> AsyncIterator[list[LogRecord]]
             after = records[-1].position
         else:
             await asyncio.sleep(POLL_S)
+
+
+def bytes_of(payloads: Iterable[str | None]) -> int:
+    """Count the bytes of payloads as a statement counts them that bounds a page."""
+    return sum(len(payload.encode()) for payload in payloads if payload is not None)
 
 
 def record_of(row: Record) -> LogRecord:

@@ -41,7 +41,7 @@ async def fill(dsn: str, timers: int) -> None:
 
 
 @pytest.mark.exhaustive
-async def test_a_page_of_a_thousand_timers_with_payloads_is_written_in_short_steps(dsn: str, api: Api) -> None:
+async def test_a_page_of_timers_with_all_the_payloads_that_fit_is_written_in_short_steps(dsn: str, api: Api) -> None:
     await fill(dsn, 1_000)
     await api.get("/v1/timers?limit=1")
 
@@ -50,12 +50,13 @@ async def test_a_page_of_a_thousand_timers_with_payloads_is_written_in_short_ste
 
     assert longest.step_s < STEP_S_MAX, longest
     timers = json.loads(b"".join(said))["timers"]
-    assert (len(timers), timers[-1]["payload"]) == (1_000, PAYLOAD)
+    assert 4 * 2**20 <= sum(map(len, said)) < 5 * 2**20
+    assert (len(timers) < 1_000, timers[-1]["payload"]) == (True, PAYLOAD)
 
 
 @pytest.mark.exhaustive
 async def test_the_log_is_written_in_short_steps_by_pages_and_as_it_grows(dsn: str, api: Api) -> None:
-    await fill(dsn, 200)
+    await fill(dsn, 60)
     await query(dsn, "select shardclock.cancel_timer(timer_key => t.timer_key) from shardclock.timers t")
     await api.get("/v1/log?limit=1")
 
@@ -65,7 +66,7 @@ async def test_the_log_is_written_in_short_steps_by_pages_and_as_it_grows(dsn: s
 
     assert longest.step_s < STEP_S_MAX, longest
     records = json.loads(b"".join(said))["records"]
-    assert [len(record["payload"]) for record in records] == [len(PAYLOAD)] * 200
+    assert [len(record["payload"]) for record in records] == [len(PAYLOAD)] * 60
 
 
 @pytest.mark.exhaustive

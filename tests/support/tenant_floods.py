@@ -21,11 +21,12 @@ import aiohttp
 
 from gateway.limits import quotas
 from gateway.requests import key_lookups
+from gateway.requests.listing import PIECE_BYTES
 from gateway.routes import schedules
 from service import deployment, keys
 from sql.keys.keys import WantedKey
 from tests.support.bpmn import model
-from tests.support.factories import BOUND_S, value
+from tests.support.factories import BOUND_S, add_timers, value
 from tests.support.gateways import NDJSON, Api, Said, serving
 from tests.support.sql_client import session as session_of
 from tests.support.transactions import open_transaction
@@ -35,6 +36,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "operate" / "tenants.md"
 HEADING = "## Every bounded resource"
 HOUR = {"delay": "PT1H"}
 WAIT = "wait=PT30S"
+LONG = "to_jsonb(repeat('x', 60000))"
 URL = "https://billing.example.com/hooks"
 XML = {"Content-Type": "application/xml"}
 
@@ -258,6 +260,61 @@ async def _waiters(dsn: str) -> None:
         assert_share([it.result() for it in asked], answered=2, word="may have 2 callers")
 
 
+async def _unread(dsn: str) -> None:
+    """Let clients of one tenant ask for long answers, and read none of them."""
+    for tenant in ("flood", "other"):
+        await add_timers(dsn, 30, "now() + interval '1 hour'", tenant_id=f"'{tenant}'", payload=LONG)
+    async with serving(dsn) as api:
+        size = len((await of(api, "flood").get("/v1/timers")).body)
+        assert api.gateway.unsent.bytes == 0
+        api.gateway.unsent.bytes_max = 6 * size + 1_000
+        readers = [Reader(api, "flood", "/v1/timers") for _ in range(6)]
+        async with asking(*(reader.ask() for reader in readers)) as asked:
+            await eventually(lambda: [it.statuses for it in readers].count([429]) == 2)
+            await eventually(lambda: api.gateway.unsent.bytes == 4 * size)
+            over = await of(api, "flood").get("/v1/timers")
+            over.assert_problem("too-many", 429, f"{4 * size:,} bytes of answers to tenant 'flood' are not read yet")
+            assert (await of(api, "other").get("/v1/timers")).status == 200
+            for reader in readers:
+                reader.reads.set()
+        assert all(it.done() for it in asked)
+        assert api.gateway.unsent.bytes == 0
+        assert sorted(it.bytes for it in readers)[2:] == [size] * 4
+
+
+class Reader:
+    """A client that reads the first piece of an answer, and the others when it is told to."""
+
+    def __init__(self, api: Api, tenant: str, path: str) -> None:
+        self.reads = asyncio.Event()
+        self.statuses: list[int] = []
+        self.bytes = 0
+        self._app = api.app
+        headers = [(b"host", b"localhost"), (b"shardclock-tenant", tenant.encode())]
+        self._scope = {
+            "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "GET", "scheme": "http",
+            "path": path, "raw_path": path.encode(), "root_path": "", "query_string": b"", "headers": headers,
+            "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 2),
+        }  # fmt: skip
+
+    async def ask(self) -> Said:
+        """Send the request, as a server does."""
+        await self._app(self._scope, self._receive, self._send)
+        return Said(self.statuses[0], {}, b"")
+
+    async def _receive(self) -> dict[str, object]:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def _send(self, message: Any) -> None:
+        if message["type"] == "http.response.start":
+            self.statuses.append(message["status"])
+            return
+        assert len(message["body"]) <= PIECE_BYTES
+        if self.bytes:
+            await self.reads.wait()
+        self.bytes += len(message["body"])
+
+
 FLOODS: dict[str, Flood] = {
     "Pending timers": _quota("/v1/timers", lambda _: HOUR, gateway_timers_max=2),
     "Bytes of their payloads": _quota(
@@ -274,6 +331,7 @@ FLOODS: dict[str, Flood] = {
     "Previews of schedules": _previews,
     "Sessions on Postgres": _sessions,
     "API keys that are looked up": _keys,
+    "Bytes of long answers that are not read": _unread,
     "Bodies of many lines": _bodies,
 }
 # The tests of other resources, each as its file and its name.

@@ -1,0 +1,127 @@
+"""Bound the bytes of long answers that one gateway holds for clients that have not read them yet.
+
+An answer that has its length and more than one piece counts from its begin until its client has read all but the last
+pieces. A GET that finds no room is refused. A change is done by then, so it is answered, and its bytes count.
+"""
+
+from collections import Counter
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from gateway.limits.places import PER_FREE
+from gateway.requests.listing import PIECE_BYTES
+from gateway.requests.problems import RETRY_AFTER_S, TOO_MANY, Problem
+from timers.refusal import shortened
+
+BYTES_MAX = 64 * 2**20
+TENANT = "tenant_id"  # the place in a request's state
+
+
+class Unsent:
+    """Count the unsent bytes of tenants; one has three times what is free at most."""
+
+    def __init__(self, bytes_max: int = BYTES_MAX) -> None:
+        self.bytes_max = bytes_max
+        self.bytes = 0
+        self._by_tenant: Counter[str] = Counter()
+
+    def require(self, tenant_id: str, size: int) -> None:
+        """Refuse an answer for which there is no room.
+
+        errors:  Problem  it says when to ask again
+        """
+        own, free = self._by_tenant[tenant_id] + size, self.bytes_max - self.bytes - size
+        if own > PER_FREE * free:
+            raise Problem(
+                TOO_MANY,
+                f"{own - size:,} bytes of answers to tenant {shortened(tenant_id)} are not read yet, and this one has"
+                f" {size:,}: more than its share of {self.bytes_max:,}; read those first, or ask for less at once",
+                headers={"Retry-After": str(RETRY_AFTER_S)},
+            )
+
+    def add(self, tenant_id: str, size: int) -> None:
+        """Count bytes that are being sent."""
+        self.bytes += size
+        self._by_tenant[tenant_id] += size
+
+    def remove(self, tenant_id: str, size: int) -> None:
+        """Count bytes no longer, because they are sent or given up."""
+        self.bytes -= size
+        self._by_tenant[tenant_id] -= size
+        if not self._by_tenant[tenant_id]:
+            del self._by_tenant[tenant_id]
+
+
+class Outgoing:
+    """Hold an application's long answers to what may be unsent, and send each piece by piece."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request; of a long answer no more is given to the connection than it takes now."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        answer = _Answer(scope, receive, send)
+        try:
+            await self._app(scope, receive, answer.send)
+        finally:
+            answer.end()
+
+
+class _Answer:
+    """One answer on its way."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._scope = scope
+        self._receive = receive
+        self._send = send
+        self._unsent: Unsent | None = None
+        self._size = 0
+        self._is_refused = False
+
+    async def send(self, message: Message) -> None:
+        """Send a part of it."""
+        if self._is_refused:
+            return
+        if message["type"] == "http.response.start":
+            await self._start(message)
+        elif self._size:
+            await self._send_pieces(message)
+        else:
+            await self._send(message)
+
+    def end(self) -> None:
+        """Count its bytes no longer."""
+        if self._unsent is not None:
+            self._unsent.remove(self._tenant_id, self._size)
+
+    @property
+    def _tenant_id(self) -> str:
+        tenant_id: str = self._scope["state"].get(TENANT, "")
+        return tenant_id
+
+    async def _start(self, message: Message) -> None:
+        length = next((int(value) for name, value in message["headers"] if name == b"content-length"), 0)
+        if length > PIECE_BYTES:
+            unsent: Unsent = self._scope["app"].state.gateway.unsent
+            try:
+                if self._scope["method"] == "GET":
+                    unsent.require(self._tenant_id, length)
+            except Problem as problem:
+                self._is_refused = True
+                await problem.answer()(self._scope, self._receive, self._send)
+                return
+            self._unsent, self._size = unsent, length
+            unsent.add(self._tenant_id, length)
+        await self._send(message)
+
+    async def _send_pieces(self, message: Message) -> None:
+        """Send a body in pieces: the connection takes each when the client has read most of those before."""
+        body, is_last = message.get("body", b""), not message.get("more_body", False)
+        for start in range(0, len(body), PIECE_BYTES):
+            piece = bytes(body[start : start + PIECE_BYTES])
+            await self._send({"type": "http.response.body", "body": piece, "more_body": True})
+        if is_last:
+            await self._send({"type": "http.response.body", "body": b"", "more_body": False})
