@@ -58,8 +58,8 @@ class GatewaySettings(BaseModel):
     gateway_waiters_max: int | None = Field(
         None, ge=0, description="callers of such a tenant that wait or follow the log at one gateway; none: no limit"
     )
-    gateway_endpoints_max: int | None = Field(
-        None, ge=0, description="endpoints of such a tenant; none: without a limit"
+    gateway_endpoints_max: int = Field(
+        10_000, ge=0, description="endpoints of such a tenant: each with a delivery is a probe of every worker's search"
     )
     gateway_streams_max: int = Field(
         200,

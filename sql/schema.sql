@@ -854,6 +854,8 @@ CREATE INDEX deliveries_of_cancellations ON shardclock.deliveries USING btree (t
 
 CREATE INDEX deliveries_of_children ON shardclock.deliveries USING btree (name) WHERE (name ~~ 'child:%'::text);
 
+CREATE INDEX deliveries_of_endpoints ON shardclock.deliveries USING btree (next_attempt_at, timer_key) WHERE (target ~~ 'webhook:%'::text);
+
 CREATE INDEX deliveries_of_jobs ON shardclock.deliveries USING btree (next_attempt_at, timer_key) WHERE (target ~~ 'job:%'::text);
 
 CREATE INDEX deliveries_of_jobs_by_due_date ON shardclock.deliveries USING btree (target, due_date, timer_key) WHERE (target ~~ 'job:%'::text);

@@ -9,6 +9,7 @@ handler does to its process, it fails alone.
 
     worker          the loops: beats, claims, renewals, and those of the things below
     claim_planner   where in the deliveries the next claim looks (pure)
+    lane_finder     endpoints that are new, where a search for them takes long
     hand            what a worker has in hand, and when each lease was renewed
     settler         what has ended, and is not settled yet
     calls           tasks that are under way; a fault of ours in one ends the worker

@@ -63,6 +63,11 @@ class Budget:
         half = 2 * self._free.deliveries >= IN_HAND_MAX and 2 * self._free.payload_bytes >= PAYLOADS_BYTES_MAX
         return NEW_PLACES if half else FEW_PLACES
 
+    @property
+    def full_tenants(self) -> list[str]:
+        """List the tenants that have their share in hand: of their endpoints that are new nothing more is taken."""
+        return [tenant_id for tenant_id in self._of_tenant if not self.places(tenant_id, each_bytes=0)]
+
     def places(self, tenant_id: str, *, each_bytes: int) -> int:
         """Return how many more deliveries a tenant may have in hand, if each has about so many bytes.
 

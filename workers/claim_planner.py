@@ -6,7 +6,7 @@ known, where the last one ended. Beside them a search finds what they can't see:
 are free again. It reads every lane from its beginning, and takes long if many settled deliveries can't be removed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -22,6 +22,7 @@ FIRINGS_KEPT_S = 5.0  # how long the slowest firing counts
 READING_MAX_S = 5.0  # if the first of the claims is longer ago, the next one begins so long before the last one
 # While deliveries come, the known lanes are read so often: that costs less than a hint for each. Then ever more seldom.
 BUSY_PAUSE_S, PAUSE_MAX_S = 0.004, 1.0
+SLOW_SEARCH_S = 0.05  # a search of so many lanes comes again after ten times as long: new lanes are found beside it
 LANES_MAX = 200  # of which a position is known; searches alone read the others
 
 
@@ -62,6 +63,7 @@ class ClaimPlanner:
     _search_at_s: float = float("-inf")
     _after: Lane = BEGINNING  # where the next part of a search begins
     _searched_s: float = 0.0  # how long its parts have taken so far
+    _last_search_s: float = 0.0  # how long all parts of the one before took
     _reading_since: dict[Lane, datetime] = field(default_factory=dict)  # the first of claims that have found no end
     _firings: SlowestFiring = field(default_factory=SlowestFiring)
 
@@ -86,6 +88,22 @@ class ClaimPlanner:
     def search_pause_s(self, now_s: float) -> float:
         """Return how long to wait until the next search may begin."""
         return max(0.0, self._search_at_s - now_s)
+
+    @property
+    def searches_slowly(self) -> bool:
+        """Say whether there are so many lanes that a search finds a new one late."""
+        return max(self._searched_s, self._last_search_s) > SLOW_SEARCH_S
+
+    @property
+    def margin_s(self) -> float:
+        """Return how long before a reading a firing may have begun whose deliveries it did not see."""
+        return self._firings.margin_s
+
+    def meet(self, lanes: Mapping[Lane, Position]) -> bool:
+        """Let the next claim read lanes that were not known; say whether there are any."""
+        new = {lane: position for lane, position in lanes.items() if lane not in self._positions}
+        self._remember(new)
+        return bool(new)
 
     def learn(self, scan: DeliveryScan, taken: DeliveryScanResult, *, began_s: float, ended_s: float) -> bool:
         """Learn what a scan has taken; say whether there is more to scan at once."""
@@ -128,7 +146,7 @@ class ClaimPlanner:
         self._searched_s += took_s
         if self._after == BEGINNING:
             self._search_at_s = ended_s + max(SEARCH_GAP_S, self._searched_s / SEARCH_SHARE)
-            self._searched_s = 0.0
+            self._last_search_s, self._searched_s = self._searched_s, 0.0
 
     def _remember(self, positions: dict[Lane, Position]) -> None:
         for lane, position in positions.items():

@@ -82,7 +82,7 @@ class EndpointQueue:
         self._route: Route | None = None
         self._breaker = self._breaker_of(policy_of({}))
         self._read_at_s = float("-inf")
-        self._used_at_s = float("-inf")
+        self.used_at_s = float("-inf")
         self._alarm: asyncio.TimerHandle | None = None
         self._stopped = False
 
@@ -101,10 +101,18 @@ class EndpointQueue:
 
         An endpoint that fails and gets no more deliveries would be kept for good: only an attempt closes its breaker.
         """
-        now_s = time.monotonic()
-        fails = self.is_open or not self._breaker.limit(now_s)
-        rests = now_s > self._used_at_s + (FAILING_IDLE_S if fails else IDLE_S)
-        return rests and not len(self) and self.gone is None and not self._breaker.owes(now_s)
+        rests = time.monotonic() > self.used_at_s + (FAILING_IDLE_S if self.is_failing else IDLE_S)
+        return rests and self.is_resting
+
+    @property
+    def is_failing(self) -> bool:
+        """Say whether the endpoint fails, or has a pause."""
+        return self.is_open or not self._breaker.limit(time.monotonic())
+
+    @property
+    def is_resting(self) -> bool:
+        """Say whether there is nothing to do for the endpoint, and its rate is not used up."""
+        return not len(self) and self.gone is None and not self._breaker.owes(time.monotonic())
 
     @property
     def is_stale(self) -> bool:
@@ -121,7 +129,7 @@ class EndpointQueue:
 
     def add(self, deliveries: Sequence[ClaimedDelivery]) -> None:
         """Take deliveries that were claimed."""
-        self._used_at_s = time.monotonic()
+        self.used_at_s = time.monotonic()
         before = self.load.payload_bytes
         self.load.add(deliveries)
         self.each_bytes = (self.load.payload_bytes - before) // max(1, len(deliveries))

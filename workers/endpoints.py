@@ -16,17 +16,19 @@ from workers.context import WorkerContext
 from workers.endpoint_queue import EndpointQueue, Send
 
 NEW_BATCH = 100  # deliveries to new endpoints that one claim takes
+QUEUES_MAX = 1_000  # each scan asks all of them for their places
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
     """How many more deliveries a claim may take: `places` of each endpoint, as a scan asks for them, `most` in all.
 
-    `new_places` are those of an endpoint of which nothing is known yet.
+    `new_places` are those of an endpoint of which nothing is known yet, unless its tenant is one of `full_tenants`.
     """
 
     places: dict[str, int]
     new_places: int
+    full_tenants: Sequence[str]
     most: int
 
 
@@ -64,7 +66,9 @@ class Endpoints:
             lane.place: min(queue.places, budget.places(lane.tenant_id, each_bytes=queue.each_bytes))
             for lane, queue in self._queues.items()
         }
-        return Room(places, budget.new_places, most=min(sum(places.values()) + NEW_BATCH, budget.free))
+        return Room(
+            places, budget.new_places, budget.full_tenants, most=min(sum(places.values()) + NEW_BATCH, budget.free)
+        )
 
     def add(self, lane: Lane, deliveries: Sequence[ClaimedDelivery]) -> None:
         """Take deliveries of one lane that were claimed."""
@@ -90,7 +94,18 @@ class Endpoints:
                 queue.learn(found.get(queue.key))
         for lane in [lane for lane, queue in self._queues.items() if queue.is_idle]:
             del self._queues[lane]
+        self._forget_surplus()
         await self._disable_gone(session)
+
+    def _forget_surplus(self) -> None:
+        """Forget the queues that have rested longest, beyond so many; those of endpoints that fail come last."""
+        surplus = len(self._queues) - QUEUES_MAX
+        if surplus <= 0:
+            return
+        resting = [lane for lane, queue in self._queues.items() if queue.is_resting]
+        resting.sort(key=lambda lane: (self._queues[lane].is_failing, self._queues[lane].used_at_s))
+        for lane in resting[:surplus]:
+            del self._queues[lane]
 
     async def _disable_gone(self, session: Session) -> None:
         failure: StoreUnavailable | StatementRefused | None = None

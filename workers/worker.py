@@ -22,6 +22,7 @@ from workers.endpoints import Endpoints
 from workers.hand import Hand
 from workers.handler import HandlerSpec
 from workers.handlers import Handlers
+from workers.lane_finder import LaneFinder
 from workers.process import HandlerProcess
 from workers.runs.needs import Needs
 from workers.runs.process import RunProcess
@@ -94,6 +95,7 @@ class Worker:
         self._claim_soon, self._search_soon = asyncio.Event(), asyncio.Event()
         self._is_full = False  # something has no place for another delivery
         self._planner, self._reporter = ClaimPlanner(), Reporter(settings.metrics_socket)
+        self._finder = LaneFinder(self._planner, self._searches)
 
     def __len__(self) -> int:
         """Count the deliveries in hand, with those that are runs of jobs."""
@@ -163,8 +165,10 @@ class Worker:
         began_s = time.monotonic()
         if not self._may_claim:
             return self._settings.delivery_poll_s
+        if await self._finder.look(began_s):
+            self._claim_soon.set()
         if pause_s := self._planner.search_pause_s(began_s):
-            return pause_s
+            return min(pause_s, self._finder.pause_s)
         try:
             again = await self._claim(self._searches, self._search_scan(), began_s)
         except StoreUnavailable:
@@ -248,6 +252,7 @@ class Worker:
             targets=[target for target, free in places.items() if free],
             batch=max(1, min(self._settings.delivery_batch, sum(places.values()) + webhooks.most)),
             webhooks=webhooks.new_places,
+            full_tenants=webhooks.full_tenants,
             places=places | webhooks.places,
         )
 

@@ -85,7 +85,7 @@ class DeliveryScan:
     """Which deliveries to look for.
 
     `places` says how many are taken of a target, which its tenants share; without an entry, the whole batch. Of an
-    endpoint's lane, the entry is its `place`; without one, `webhooks` are taken.
+    endpoint's lane, the entry is its `place`; without one, `webhooks` are taken, and none of `full_tenants`.
 
     `lanes` says which lanes are read, each from its position on. Without it the scan searches for lanes, from `after`
     on, and reads each from its soonest delivery.
@@ -94,6 +94,7 @@ class DeliveryScan:
     targets: Collection[str]
     batch: int
     webhooks: int = 0
+    full_tenants: Collection[str] = ()
     places: Mapping[str, int] = field(default_factory=dict)
     lanes: Mapping[Lane, Position] | None = None
     after: Lane = BEGINNING
@@ -101,7 +102,8 @@ class DeliveryScan:
     def has_places(self, lane: Lane) -> bool:
         """Say whether it takes deliveries of a lane."""
         if lane.target.startswith(WEBHOOK):
-            return self.places.get(lane.place, self.webhooks) > 0
+            new = 0 if lane.tenant_id in self.full_tenants else self.webhooks
+            return self.places.get(lane.place, new) > 0
         return lane.target in self.targets and self.places.get(lane.target, self.batch) > 0
 
 
@@ -131,8 +133,9 @@ async def claim_deliveries(
         lease=timedelta(seconds=lease_s),
         batch=scan.batch,
         targets=list(scan.targets),
-        places=json.dumps(dict(scan.places)),
+        places=json.dumps(_places_of(scan)),
         webhooks=scan.webhooks,
+        full_tenants=list(scan.full_tenants),
         after_target=scan.after.target,
         after_tenant=scan.after.tenant_id,
         **_lanes_of(scan.lanes),
@@ -146,6 +149,47 @@ async def claim_deliveries(
         next=Lane(told["next_target"], told["next_tenant"]),
         claimed=[ClaimedDelivery._make(row[:OF_DELIVERY]) for row in claimed],
     )
+
+
+@dataclass(frozen=True, slots=True)
+class DueLanes:
+    """The endpoints to which something has become due, and where the next reading begins."""
+
+    lanes: Mapping[Lane, Position]  # before the soonest of its deliveries that were read
+    at: datetime
+    more: Position | None  # the last delivery that was read; None: there were no more
+
+
+async def find_due_lanes(
+    session: Session, behind: Position | None, *, deliveries: int, each: int, now: datetime | None = None
+) -> DueLanes:
+    """Find the endpoints of deliveries that have become due; without `behind`, within the last five seconds.
+
+    shape:   at most `deliveries` are read, and `each` endpoints of one tenant returned
+    errors:  StoreUnavailable  no answer in time: ask again
+    source:  sql/deliveries/find_due_lanes.sql
+    """
+    *rows, last = await session.rows(
+        "find_due_lanes",
+        behind_at=None if behind is None else behind.next_attempt_at,
+        behind_key=None if behind is None else behind.timer_key,
+        deliveries=deliveries,
+        each=each,
+        now=now,
+    )
+    more = None if last["timer_key"] is None else Position(last["next_attempt_at"], last["timer_key"])
+    lanes = {
+        Lane(row["target"], row["tenant_id"]): Position(row["next_attempt_at"], row["timer_key"] - 1) for row in rows
+    }
+    return DueLanes(lanes, last["next_attempt_at"], more)
+
+
+def _places_of(scan: DeliveryScan) -> dict[str, int]:
+    """Return the places of the lanes that are read: a worker with many endpoints would else send them all each time."""
+    if scan.lanes is None:
+        return dict(scan.places)
+    names = {name for lane in scan.lanes for name in (lane.place, lane.target)}
+    return {name: scan.places[name] for name in names if name in scan.places}
 
 
 def _lanes_of(lanes: Mapping[Lane, Position] | None) -> dict[str, list[object] | None]:

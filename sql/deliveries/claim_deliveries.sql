@@ -4,7 +4,7 @@
 --        :targets text[]: which targets the caller can call,
 --        :places jsonb: how many deliveries the caller takes of each target, which its tenants share; without an entry,
 --        the whole batch. Of an endpoint, whose deliveries are of one tenant, the entry is "<target> <tenant_id>";
---        without one, :webhooks integer (0: the caller sends none),
+--        without one, :webhooks integer (0: the caller sends none), or 0 for those of :full_tenants text[],
 --        :after_target text and :after_tenant text: the search for lanes (one target's deliveries of one tenant) begins
 --        after this one; '' and '' is the beginning,
 --        one array for each fact about the lanes to read, or null: search for all that there are, and read each from its
@@ -83,7 +83,10 @@ open_lane as materialized (
         l.target, l.tenant_id, l.soonest, l.behind_at, l.behind_key,
         case
             when l.target like 'webhook:%'
-                then coalesce((:places::jsonb ->> (l.target || ' ' || l.tenant_id))::integer, :webhooks::integer)
+                then coalesce(
+                    (:places::jsonb ->> (l.target || ' ' || l.tenant_id))::integer,
+                    case when l.tenant_id = any (:full_tenants::text[]) then 0 else :webhooks::integer end
+                )
             else coalesce(
                 -- If there are fewer places than tenants, chance decides whose turn it is.
                 (

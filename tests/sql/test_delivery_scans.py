@@ -91,7 +91,7 @@ async def test_what_is_in_hand_or_was_settled_before_the_position_is_not_read(ds
 
     readings = {
         what: await claim.explain(
-            "11", "'10 s'", "50", f"array['{HANDLER}']", "'{}'", "0", "''", "''", *lanes, "null",
+            "11", "'10 s'", "50", f"array['{HANDLER}']", "'{}'", "0", "'{}'", "''", "''", *lanes, "null",
             touched=True, table="deliveries",
         )
         for what, lanes in {"known": known, "all": ["null"] * 4}.items()

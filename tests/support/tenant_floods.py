@@ -335,4 +335,13 @@ FLOODS: dict[str, Flood] = {
     "Bodies of many lines": _bodies,
 }
 # The tests of other resources, each as its file and its name.
-ELSEWHERE: dict[str, str] = {}
+ELSEWHERE: dict[str, str] = {
+    "Webhooks in the hands of a worker": (
+        "tests/sql/test_due_lanes.py"
+        "::test_of_the_new_endpoints_of_a_tenant_that_has_its_share_in_hand_nothing_is_claimed"
+    ),
+    "Endpoints that a worker learns of at once, while there are very many": (
+        "tests/workers/test_lane_finder.py"
+        "::test_the_first_webhook_of_a_tenant_is_claimed_soon_beside_very_many_endpoints_of_another"
+    ),
+}

@@ -80,3 +80,10 @@ def test_of_what_is_free_no_more_is_taken_than_could_be_large(monkeypatch: pytes
 
     assert (Budget([]).free, Budget([]).places("a", each_bytes=0)) == (10, 5)
     assert Budget([]).places("a", each_bytes=2 * PAYLOAD_BYTES_MAX) == 2
+
+
+def test_a_tenant_that_has_its_share_in_hand_is_full_and_no_other_is() -> None:
+    half = IN_HAND_MAX // 2
+    assert Budget([("a", of(half - 1)), ("b", of(1))]).full_tenants == []
+    assert Budget([("a", of(half + 1)), ("b", of(1))]).full_tenants == ["a"]
+    assert Budget([("a", of(1, PAYLOADS_BYTES_MAX // 2)), ("b", of(1))]).full_tenants == ["a"]

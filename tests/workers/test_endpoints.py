@@ -118,6 +118,22 @@ async def test_a_row_that_is_wrong_fails_its_own_deliveries_alone(
     assert (second.delivery.target, second.reason) == (OTHER.target, "the endpoint is disabled: by hand")
 
 
+async def test_the_queues_that_have_rested_longest_are_forgotten_beyond_a_bound(
+    endpoints: Endpoints, settled: list[Settlement], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workers.endpoints.QUEUES_MAX", 3)
+    lanes = [Lane(f"webhook:{number}", "a") for number in range(6)]
+    for number, lane in enumerate(lanes):
+        endpoints.add(lane, [delivery(number, target=lane.target, tenant_id=lane.tenant_id)])
+    endpoints.give_back()
+    endpoints.add(lanes[0], [delivery(7, target=lanes[0].target, tenant_id=lanes[0].tenant_id)])
+    endpoints._queues[lanes[1]]._breaker.is_open = True
+
+    await endpoints.refresh(cast("Session", Rows()))
+
+    assert set(endpoints._queues) == {lanes[0], lanes[1], lanes[5]}, "those that are in use, that fail, and the newest"
+
+
 async def test_nothing_is_written_that_is_not_in_hand_when_its_turn_comes(settled: list[Settlement]) -> None:
     refused: list[str] = []
 

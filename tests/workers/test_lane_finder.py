@@ -1,0 +1,115 @@
+"""Prove that another tenant's first webhook is found soon, while a search of all endpoints takes long."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any, cast
+
+import pytest
+
+import workers.lane_finder
+from sql.deliveries.claim import DeliveryScan, DueLanes, Lane, Position
+from sql.session import Session
+from tests.support.deliveries import add_deliveries
+from tests.support.factories import query, value
+from tests.support.handlers import NOON, Processes
+from tests.support.waiting import eventually
+from tests.support.working import working
+from workers.claim_planner import MARGIN_S, SLOW_SEARCH_S, ClaimPlanner
+from workers.lane_finder import GAP_S, OLD_S, LaneFinder
+
+FIRST, OTHER = Lane("webhook:first", "umbrella"), Lane("webhook:other", "acme")
+SOON_S = 3.0
+
+
+class Looks:
+    """Answer looks from a script, and keep what was asked."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.behind: list[Position | None] = []
+        self.answers: list[DueLanes] = []
+        monkeypatch.setattr(workers.lane_finder, "find_due_lanes", self.find)
+
+    async def find(self, _: Session, behind: Position | None, **__: Any) -> DueLanes:
+        """Answer with the next one; the last one stays."""
+        self.behind.append(behind)
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> Looks:
+    """Play the answers to looks."""
+    return Looks(monkeypatch)
+
+
+def finder(*, slow: bool = True) -> tuple[LaneFinder, ClaimPlanner]:
+    planner = ClaimPlanner(_last_search_s=2 * SLOW_SEARCH_S if slow else SLOW_SEARCH_S / 2)
+    return LaneFinder(planner, cast("Session", None)), planner
+
+
+def found(*lanes: Lane, at: datetime = NOON, more: Position | None = None) -> DueLanes:
+    return DueLanes(dict.fromkeys(lanes, Position(NOON, 6)), at, more)
+
+
+async def test_while_searches_are_quick_nothing_is_looked_for(looks: Looks) -> None:
+    one, _ = finder(slow=False)
+    assert not await one.look(0.0)
+    assert (looks.behind, one.pause_s) == ([], float("inf"))
+
+
+async def test_a_lane_that_was_not_known_is_read_by_the_next_claim(looks: Looks) -> None:
+    one, planner = finder()
+    looks.answers = [found(FIRST)]
+    assert await one.look(0.0)
+    known = planner.known(DeliveryScan([], 10, webhooks=1))
+    assert known is not None
+    assert known.lanes == {FIRST: Position(NOON, 6)}
+    assert not await one.look(1.0), "it is known now"
+
+
+async def test_looks_have_a_gap_and_go_on_behind_what_could_be_seen(looks: Looks) -> None:
+    one, _ = finder()
+    looks.answers = [found()]
+    for now_s in (0.0, GAP_S / 2, GAP_S, GAP_S + OLD_S, 3 * OLD_S):
+        await one.look(now_s)
+    seen = Position(NOON - timedelta(seconds=MARGIN_S), 0)
+    assert looks.behind == [None, seen, seen, None]
+
+
+async def test_what_is_more_than_one_look_reads_is_read_at_once(looks: Looks) -> None:
+    one, _ = finder()
+    last = Position(NOON, 7)
+    looks.answers = [found(OTHER, more=last), found(FIRST)]
+    assert await one.look(0.0)
+    assert one.pause_s == 0.0
+    assert await one.look(0.001)
+    assert (looks.behind, one.pause_s) == ([None, last], GAP_S)
+
+
+def test_searches_are_slow_until_one_was_quick() -> None:
+    planner, slow = ClaimPlanner(), list[bool]()
+    for took_s in (0.0, 2 * SLOW_SEARCH_S, SLOW_SEARCH_S / 2):
+        planner.fail_search(began_s=0.0, ended_s=took_s)
+        slow.append(planner.searches_slowly)
+    assert slow == [False, True, False]
+
+
+async def test_the_first_webhook_of_a_tenant_is_claimed_soon_beside_very_many_endpoints_of_another(dsn: str) -> None:
+    await add_deliveries(dsn, 30_000, "webhook:hook", next_attempt_at="now() + interval '1 h'")
+    await query(dsn, "update shardclock.deliveries set target = 'webhook:hook-' || timer_key")
+    await query(dsn, "vacuum analyze shardclock.deliveries")
+    async with working(dsn, Processes()) as worker:
+        planner = worker._planner
+        # Given a search that has passed all endpoints, and rests for long
+        await eventually(lambda: planner._last_search_s > SLOW_SEARCH_S and not planner.is_searching, within_s=60.0)
+        planner._search_at_s = float("inf")
+
+        await add_deliveries(dsn, 1, FIRST.target, next_attempt_at="now()", tenant_id=f"'{FIRST.tenant_id}'")
+
+        await eventually(lambda: _was_claimed(dsn), within_s=SOON_S)
+
+
+async def _was_claimed(dsn: str) -> bool:
+    # Claimed, and settled already: it has no endpoint
+    asked = f"select not exists (select from shardclock.deliveries where target = '{FIRST.target}' and claims = 0)"
+    return bool(await value(dsn, asked))
