@@ -7,6 +7,10 @@ from collections.abc import Iterable, Sequence
 from bpmn.feel.lexer import Token, words_of
 
 WORDS_MAX = 20
+KEYWORDS = frozenset(
+    {"and", "between", "else", "every", "external", "false", "for", "function", "if", "in", "instance", "null", "or"}
+    | {"return", "satisfies", "some", "then", "true"}
+)
 
 
 class KnownNames:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from bpmn.feel.names import KEYWORDS
 from bpmn.feel.parse_literals import parse_at_literal, parse_number
 from bpmn.feel.parse_names import parse_argument_name, parse_key, parse_known_name, parse_new_name
 from bpmn.feel.parse_types import parse_type
@@ -28,10 +29,6 @@ from timers.refusal import shortened
 
 COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
 CONSTANTS = {"null": None, "true": True, "false": False}
-KEYWORDS = frozenset(
-    {"and", "between", "else", "every", "external", "false", "for", "function", "if", "in", "instance", "null", "or"}
-    | {"return", "satisfies", "some", "then", "true"}
-)
 # What may begin an expression besides words, numbers and texts; so a [ before none of them ends a range.
 STARTS = ("(", "[", "{", "-", "@")
 DOMAINS_MAX = 10

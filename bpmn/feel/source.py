@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from bpmn.feel.lexer import Token, tokens_of
-from bpmn.feel.names import KnownNames
+from bpmn.feel.names import KEYWORDS, KnownNames
 from bpmn.feel.refusal import NotFeel
 from bpmn.feel.syntax import Node
 from timers.refusal import shortened
@@ -77,8 +77,17 @@ class Source:
         errors:  NotFeel  another token stands here
         """
         if not self.at(text):
+            if self._is_second_word():
+                self.refuse(
+                    f"{self.found()} where an operator or {text!r} is due; write a name with spaces in backquotes"
+                )
             self.refuse(f"{text!r} is missing here, {what_for}")
         return self.take()
+
+    def _is_second_word(self) -> bool:
+        """Say whether two words stand beside each other, as in a name with spaces that is not known."""
+        words = self.tokens[max(self.index - 1, 0) : self.index + 1]
+        return len(words) > 1 and all(word.kind == "word" and word.text not in KEYWORDS for word in words)
 
     def refuse(self, rule: str, token: Token | None = None) -> NoReturn:
         """Refuse the text because of a token, the next one if none is given."""

@@ -35,13 +35,17 @@ Check = Callable[[Node, Definition], Iterator[str]]
 def problems_of(definition: Definition, *, unread: Collection[str] = ()) -> list[Problem]:
     """Find all that is wrong with a definition, in the document's order.
 
-    Of nodes that are `unread` only the flows and the events around them are looked at: something else of them is wrong,
-    and has been said.
+    Of nodes that are `unread`, or attached to one, only the flows and the events around them are looked at: another
+    sentence has said that something is wrong with them.
     """
     return [
         Problem(node.node_id, sentence)
         for node in definition.nodes.values()
-        for check in (_check_flows, _check_caught, *(() if node.node_id in unread else CHECKS.get(node.kind, ())))
+        for check in (
+            _check_flows,
+            _check_caught,
+            *(() if node.node_id in unread or node.attached_to in unread else CHECKS.get(node.kind, ())),
+        )
         for sentence in check(node, definition)
     ]
 

@@ -220,6 +220,12 @@ def test_an_event_that_can_t_be_read_is_told_once(time: str, event: str) -> None
     assert [sentence[:3] for sentence in sentences if "no trigger" not in sentence] == ["i: "]
 
 
+def test_an_event_at_an_element_that_is_not_run_is_not_told_of() -> None:
+    event = f'<boundaryEvent id="b" attachedToRef="x">{timer("timeDuration", "PT1S")}</boundaryEvent>'
+    (sentence,) = refusal(model(START + f'<transaction id="x"/>{event}', connected="s>x"))
+    assert sentence.startswith("x: transaction isn't run here")
+
+
 def test_a_start_event_that_can_t_be_read_is_no_start_event_without_a_trigger() -> None:
     sentences = refusal(model(START + f'<startEvent id="r">{timer("timeDate", "soon")}</startEvent>'))
     assert [sentence[:3] for sentence in sentences] == ["r: "]
