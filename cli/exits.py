@@ -29,6 +29,7 @@ EXITS: Mapping[str, int] = {
     "cli.recording.NotRecorded": NOT_THERE,
     "sql.migrate.TablesInUse": NOT_DONE,
     "sql.session.StatementRefused": NOT_DONE,
+    "sql.migrate.WrongEncoding": BAD_INPUT,
     "sql.migrate.WrongSchema": WRONG_SCHEMA,
 }
 
@@ -59,6 +60,8 @@ def _message_of(error: Exception) -> str:
         named = _dsn_variable()
         doubts = f"is it up, and is {named} right?" if named else "its log is below SHARDCLOCK_DATA_DIR"
         return f"Postgres does not answer: {error}; {doubts}"
+    if type(error).__name__ == "EmbeddedPostgresError":
+        return f"{error}; SHARDCLOCK_DATA_DIR names another directory, SHARDCLOCK_DSN a Postgres of your own"
     return in_options(str(error)) if isinstance(error, Refusal) else str(error)
 
 

