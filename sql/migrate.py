@@ -30,6 +30,21 @@ create table if not exists shardclock.migrations (
 """
 # A function's body may be parsed when it is created. Then a name must mean Postgres's own, whoever applies the script.
 _PATH = "set local search_path = pg_catalog, pg_temp"
+# In a database of another encoding names and payloads are refused or cut, each with another reason that is not true.
+_NEEDS_UTF8 = (
+    'the database "%s" has the encoding %s, and Shardclock needs UTF8: make another one, such as by'
+    " create database shardclock encoding 'UTF8' locale 'C' template template0"
+)
+_ENCODING = "select current_database(), pg_catalog.getdatabaseencoding()"
+_REFUSE_OTHER_ENCODINGS = f"""\
+do $$
+begin
+    if pg_catalog.getdatabaseencoding() <> 'UTF8' then
+        raise exception '{_NEEDS_UTF8.replace("'", "''").replace("%s", "%")}',
+            current_database(), pg_catalog.getdatabaseencoding();
+    end if;
+end
+$$"""
 _LOCK = "select pg_advisory_xact_lock(hashtext('shardclock.migrate'))"
 # Lock all tables at once and soon, or none. While we wait for a lock, later transactions wait behind us, those of
 # shards too. Locking one table after the other, while shards hold some and want others, ends in a deadlock, and a
@@ -81,6 +96,10 @@ class WrongSchema(Exception):
     """The database's schema is not the one that this program needs; the message says how to repair it."""
 
 
+class WrongEncoding(WrongSchema):
+    """The database can't hold all text; the message says how to make one that can."""
+
+
 @dataclass(frozen=True)
 class Migration:
     """One numbered step of the schema."""
@@ -114,6 +133,7 @@ async def migrate(dsn: Dsn | str, *, roles: bool = False) -> list[str]:
 
     shape:   the names of the applied migrations, in order; empty if there was nothing to do
     errors:  WrongSchema       a migration was edited after it had been applied
+             WrongEncoding     the database can't hold all text
              StatementRefused  the role may not change the schema, or make roles
              TablesInUse       others had locked the tables at every try; nothing was applied
              StoreUnavailable  no answer: nothing, or everything, was applied; call again
@@ -137,6 +157,7 @@ async def _migrate_at_once(dsn: Dsn | str, *, roles: bool) -> list[str]:
         Session(dsn, application="shardclock migrate", timeout_s=MIGRATE_S) as session,
         session.transaction() as connection,
     ):
+        await _require_utf8(connection)
         await connection.execute(_LOCK)
         owner = await connection.fetchval(_OWNER_OF_SCHEMA)
         if owner is None:
@@ -167,7 +188,8 @@ def as_script(*, roles: bool = False) -> str:
         f"-- {step.name}\n{step.text}\n{_RECORD} ({step.version}, '{step.name}', '{step.checksum}');\n"
         for step in migrations()
     )
-    first, last = (f"{each};" for each in (_PATH, _LOCK, _SCHEMA)), [roles_text()] if roles else []
+    first = (f"{each};" for each in (_PATH, _REFUSE_OTHER_ENCODINGS, _LOCK, _SCHEMA))
+    last = [roles_text()] if roles else []
     return "\n".join(["begin;", *first, _BOOKKEEPING, *steps, _NOT_PUBLIC, *last, "commit;"])
 
 
@@ -183,9 +205,11 @@ async def require_current(session: Session) -> None:
     A newer schema is fine: migrations keep the previous release running, so that both can run during an upgrade.
 
     errors:  WrongSchema       too old, absent, or edited: the message names the command that repairs it
+             WrongEncoding     the database can't hold all text
              StoreUnavailable  no answer in time
     """
     async with session.connection() as connection:
+        await _require_utf8(connection)
         present = await connection.fetchval("select to_regclass('shardclock.migrations') is not null")
         applied = await _applied(connection) if present else {}
     if _missing(applied):
@@ -193,6 +217,14 @@ async def require_current(session: Session) -> None:
         raise WrongSchema(
             f"the database's schema is at version {have}, this program needs {need}: run `shardclock migrate`"
         )
+
+
+async def _require_utf8(connection: Connection) -> None:
+    row = await connection.fetchrow(_ENCODING)
+    assert row is not None
+    name, encoding = row
+    if encoding != "UTF8":
+        raise WrongEncoding(_NEEDS_UTF8 % (name, encoding))
 
 
 async def _applied(connection: Connection) -> dict[int, str]:
