@@ -95,9 +95,14 @@ def table_of(title: str, columns: Sequence[str | Column], rows: Iterable[Sequenc
 
 def print_records(records: Sequence[LogRecord]) -> None:
     """Print records as a table; print nothing if there are none."""
-    rows = [(r.recorded_at, r.intent, r.timer_key, r.due_date, r.occurrence, r.detail) for r in records]
+    rows = [(r.recorded_at, r.intent, r.timer_key, r.due_date, r.occurrence, json_text(r.detail)) for r in records]
     if rows:
         print_table("\nrecords", ["recorded", "intent", "timer_key", "due", "occurrence", "detail"], rows)
+
+
+def json_text(value: object) -> str | None:
+    """Write a value as JSON for a cell; None is an empty cell."""
+    return None if value is None else json.dumps(value, ensure_ascii=False)
 
 
 def hex_of(holder: int | None) -> str | None:

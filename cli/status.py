@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from cli.options import OfTenant
-from cli.output import DONE, Json, cell, hex_of, is_terminal, print_json, print_table, say, tell
+from cli.output import DONE, Json, cell, hex_of, is_terminal, json_text, print_json, print_table, say, tell
 from cli.ramp import outage_of, overdue_of
 from cli.session import with_session
 from cluster.settings import load_settings
@@ -119,7 +119,8 @@ def _print_record(record: LogRecord, *, as_json: bool) -> None:
     lag_ms = (record.recorded_at - record.due_date).total_seconds() * 1000
     late = f"{lag_ms:+.1f} ms" if record.intent == "TRIGGERED" else ""
     called = f"to {record.target}" if record.has_target else None
-    what = "  ".join(filter(None, [record.tenant_id, record.name, called, _brief(record.payload), record.detail]))
+    detail = json_text(record.detail)
+    what = "  ".join(filter(None, [record.tenant_id, record.name, called, _brief(record.payload), detail]))
     begin = f"{record.recorded_at:%H:%M:%S.%f} {record.intent:<11} {record.timer_key:>10}"
     say(f"{begin}  due {cell(record.due_date)} {late:>12}  {what}")
 

@@ -1,6 +1,5 @@
 """What the recorded rows and the noted calls prove about a run's deliveries. A pure function of them."""
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -104,7 +103,7 @@ def judge_deliveries(
 
 def _attempt_of(end: LogRecord) -> int:
     """Say at which attempt a delivery ended; 0 if it ended without one."""
-    return int(json.loads(end.detail or "{}").get("attempt", 0))
+    return int((end.detail or {}).get("attempt", 0))
 
 
 def _unfired(fired: Mapping[int, LogRecord], ends: Mapping[int, LogRecord], calls: Sequence[Call]) -> set[int]:

@@ -1,7 +1,6 @@
 """The runs of jobs: read the last ones, and follow a start to its end."""
 
 import asyncio
-import json
 import time
 from collections.abc import Callable
 
@@ -119,7 +118,7 @@ async def _end_without_run(session: Session, name: str, timer_key: int) -> str |
         raise UnknownJob(f"timer {timer_key} is no start of job {shortened(name)}")
     for record in await records_of(session, TimerRef(timer_key)):
         if record.intent in DROPPED:
-            why = json.loads(record.detail or "{}").get("reason") or "somebody cancelled it"
+            why = (record.detail or {}).get("reason") or "somebody cancelled it"
             return f"the start was dropped before it ran: {why}"
         if record.intent in ENDED:
             return f"the start is over, and its runs are forgotten: of each job {KEPT_RUNS} are kept"

@@ -1,6 +1,5 @@
 """What is recorded about a timer around a moment, read in one go, and how its records are put into words."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -79,9 +78,8 @@ def by_whom(detail: dict[str, object]) -> str:
 
 
 def detail_of(record: LogRecord) -> dict[str, object]:
-    """Read what a record says beside its columns."""
-    detail: dict[str, object] = json.loads(record.detail) if record.detail else {}
-    return detail
+    """Return what a record says beside its columns."""
+    return record.detail or {}
 
 
 def shown(moment: datetime) -> str:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
 
+from shardclock.api.unchanged import refuse_changed
 from shardclock.job_policy import JobPolicy
 from shardclock.payload import adapter_of
 from shardclock.policy import given, length, number, whole
@@ -238,6 +239,7 @@ def _made(name: object, function: Callable[[Any], Any], rule: Rule, policy: JobP
 def _config(config: object, adapter: TypeAdapter[Any] | None, called: str) -> str | None:
     """Write a configuration as JSON, checked by the type that the function takes."""
     try:
+        refuse_changed("config", config)
         text = None if config is None else json.dumps(config, default=to_jsonable_python, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidHandler(f"job {called} has a config that has no form in JSON: {shown(str(error))}") from None

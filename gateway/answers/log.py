@@ -26,13 +26,15 @@ class RecordAnswer(Answer):
     schedule: str | None
     target: str = Field(examples=["log"])
     payload: Any = PAYLOAD
-    detail: Any = Field(examples=[None], description="what this intent adds, such as the reason of a cancel")
+    detail: dict[str, Any] | None = Field(
+        examples=[None], description="what this intent adds, such as the reason of a cancel"
+    )
 
     @classmethod
     def of(cls, record: LogRecord) -> Self:
         """Make it of a record."""
         fields = {name: getattr(record, name) for name in cls.model_fields}
-        return cls(**fields | {name: value_of(fields[name]) for name in ("payload", "detail")})
+        return cls(**fields | {"payload": value_of(record.payload)})
 
 
 class RecordsAnswer(Answer):

@@ -27,7 +27,7 @@ from gateway.waits.timer_ends import TimerEnds
 from sql.clients.outcomes import NameTaken, Refused, RequestDiffers, RequestInFlight, Scheduled
 from sql.requests.requests import IdempotentRequest
 from timers.model import NewTimer
-from timers.refusal import InvalidTimer
+from timers.refusal import InvalidTimer, shortened
 
 TIMERS = "/v1/timers"
 WAITED = answer_of(ScheduledAnswer, WaitedAnswer)
@@ -44,7 +44,6 @@ CREATE = {
     "security": [{"key": ["write"]}],
     **body_of(
         NewTimer,
-        but=("tenant_id",),
         example={"delay": "PT15M", "name": "order-4711", "payload": {"order": 4711}},
     ),
 }
@@ -108,8 +107,11 @@ def timer_of(fields: Mapping[str, object], caller: Caller) -> NewTimer:
 
     errors:  InvalidTimer  names the field at fault, its value, the rule and the way out
     """
-    if "tenant_id" in fields:
-        raise InvalidTimer("tenant_id is not a field here: a timer is its caller's; leave it out")
+    if (named := fields.get("tenant_id", caller.tenant_id)) != caller.tenant_id:
+        raise InvalidTimer(
+            f"tenant_id {shortened(named)} is not {shortened(caller.tenant_id)}, the tenant of this request: leave it"
+            " out, or name the tenant in the header Shardclock-Tenant"
+        )
     return NewTimer.from_fields({**fields, "tenant_id": caller.tenant_id}, was_read=True)
 
 

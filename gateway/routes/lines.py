@@ -78,7 +78,7 @@ class TimerLine(NewTimer):
     "",
     response_class=Response,
     responses={200: {"content": {NDJSON: {"schema": LineAnswer.model_json_schema(), "example": LINES_ANSWERED}}}},
-    openapi_extra=body_of(TimerLine, but=("tenant_id",), media_type=NDJSON, example=LINES),
+    openapi_extra=body_of(TimerLine, media_type=NDJSON, example=LINES),
 )
 async def create_timers(request: Request, gateway: Here, caller: Scheduler) -> Response:
     """Schedule up to 10,000 timers: a line of JSON for each, and a line with its outcome for each, in that order.

@@ -104,7 +104,7 @@ async def list_timers(gateway: Here, caller: Reader, wanted: Annotated[TimersQue
         "parameters": [WAIT],
         **body_of(
             NewTimer,
-            but=("tenant_id", "name", "on_conflict"),
+            but=("name", "on_conflict"),
             example={"schedule": "0 8 * * MON", "zone": "Europe/Berlin"},
         ),
     },

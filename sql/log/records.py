@@ -8,13 +8,13 @@ If several members must share the work, each record done once, use `sql.log.cons
 """
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sql.session import Record, Session
+from timers.payload import stored_json
 
 POLL_S = 0.1
 READ_MAX = 500
@@ -25,7 +25,10 @@ UNDELIVERED = ("log", SIGNAL)  # the targets of which no record says that the de
 
 @dataclass(frozen=True, slots=True)
 class LogRecord:
-    """One event of a timer or its delivery; `intent` says which, as the column's comment in Postgres lists them."""
+    """One event of a timer or its delivery; `intent` says which, as the column's comment in Postgres lists them.
+
+    shape:   `payload` is a JSON text as it was given, and `detail` an object, as in all clients
+    """
 
     position: int
     recorded_at: datetime
@@ -44,12 +47,12 @@ class LogRecord:
     target: str
     payload: str | None
     holder: int | None
-    detail: str | None
+    detail: dict[str, Any] | None
 
     @property
     def count(self) -> int:
         """Say how many occurrences the record is about: a SKIPPED record may be about several."""
-        return int(json.loads(self.detail)["count"]) if self.intent == "SKIPPED" and self.detail else 1
+        return int(self.detail["count"]) if self.intent == "SKIPPED" and self.detail else 1
 
     @property
     def has_target(self) -> bool:
@@ -71,7 +74,7 @@ class LogRecord:
         if self.occurrence == 1:
             moments.append(self.created_at)
         if self.intent == "TRIGGERED" and self.detail:
-            moments.append(datetime.fromisoformat(json.loads(self.detail)["changed_at"]))
+            moments.append(datetime.fromisoformat(self.detail["changed_at"]))
         return max(moments)
 
 
@@ -147,4 +150,5 @@ def bytes_of(payloads: Iterable[str | None]) -> int:
 
 def record_of(row: Record) -> LogRecord:
     """Make a LogRecord from a row of `read_log`, whose columns have the order of its fields."""
-    return LogRecord(*row)
+    *columns, detail = row
+    return LogRecord(*[*columns, None if detail is None else stored_json(detail)])

@@ -8,6 +8,7 @@ import re
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -333,6 +334,17 @@ LOOP.append(LOOP)
         (Ratio(ratio=-INF), "payload holds -Infinity, which is no JSON number; write None or a text"),
         ({1}, "payload holds {1}, and JSON has no set; write a list"),
         ({"a": [frozenset("b")]}, "payload holds frozenset({'b'}), and JSON has no set; write a list"),
+        ({"a": [1, INF]}, "payload holds Infinity, which is no JSON number; write None or a text, at payload.a[1]"),
+        ({1: 2}, "payload holds the key 1, and a key in JSON is a text; write '1'"),
+        ({1: 2, "b": 3}, "payload holds the key 1, and a key in JSON is a text; write '1'"),
+        ([{"a": {None: 2}}], "payload holds the key None, and a key in JSON is a text; write 'null', at payload[0].a"),
+        (
+            {"a": {True: 2, 1.5: 3}},
+            "payload holds the key True, and a key in JSON is a text; write 'true', at payload.a",
+        ),
+        ({"a": b"x"}, "payload holds b'x', and JSON has no bytes; write a text, such as their base64, at payload.a"),
+        ([Decimal("1.10")], "payload holds Decimal('1.10'), which would come back as a text; write a float or a text"),
+        ({"a": iter([1])}, "payload holds <list_iterator"),
         ({(1, 2): 3}, "payload {(1, 2): 3} has no form in JSON: keys must be str, int, float, bool or None, not tuple"),
         (LOOP, "payload [[...]] has no form in JSON: Circular reference detected"),
     ],

@@ -35,7 +35,7 @@ def record(position: int, intent: str, timer_key: int, **more: object) -> LogRec
 
 def end(position: int, intent: str, timer_key: int, attempt: int) -> LogRecord:
     """Record how a delivery ended."""
-    return record(position, intent, timer_key, detail=json.dumps({"attempt": attempt, "ms": 100}))
+    return record(position, intent, timer_key, detail={"attempt": attempt, "ms": 100})
 
 
 def run() -> tuple[list[LogRecord], list[Call]]:

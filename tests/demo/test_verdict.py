@@ -118,7 +118,7 @@ def gap(count: int) -> list[LogRecord]:
     records = run()[1]
     third = records.pop()
     skipped = fired(1002, 2, name="beat", schedule="R3/PT1S", occurrence=3, intent="SKIPPED")
-    records.append(replace(skipped, detail=f'{{"count": {count}}}'))
+    records.append(replace(skipped, detail={"count": count}))
     return [*records, replace(third, occurrence=3 + count)]
 
 
@@ -135,7 +135,7 @@ def test_a_firing_that_a_gap_used_up_is_lost() -> None:
 
 def test_an_occurrence_recorded_as_skipped_with_too_small_a_count_is_lost() -> None:
     records = gap(2)
-    records[-2] = replace(records[-2], detail='{"count": 1}')
+    records[-2] = replace(records[-2], detail={"count": 1})
 
     assert verdict_on(records).lost == 1
 
@@ -176,7 +176,7 @@ def test_a_timer_that_was_scheduled_when_it_was_overdue_is_late_from_then_on() -
 
 def test_a_timer_that_was_resumed_when_it_was_overdue_is_late_from_then_on() -> None:
     records = run()[1]
-    changed = f'{{"changed_at": "{at(3).isoformat()}"}}'
+    changed = {"changed_at": at(3).isoformat()}
     records[7] = replace(records[7], due_date=at(-86_400), created_at=at(-90_000), detail=changed, recorded_at=at(4))
 
     assert verdict_on(records).lag_max_ms == pytest.approx(1_000)

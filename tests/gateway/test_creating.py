@@ -51,7 +51,8 @@ async def test_a_timer_is_stored_and_says_where_it_is(dsn: str, api: Api) -> Non
         ({"due_date": "2030-01-31T08:00"}, ["due_date", "offset"]),
         ({"schedule": "0 0 30 2 *"}, ["never occurs"]),
         ({**HOUR, "colour": 1}, ["'colour' is not a field"]),
-        ({**HOUR, "tenant_id": "bob"}, ["tenant_id is not a field here"]),
+        ({**HOUR, "tenant_id": "bob"}, ["tenant_id 'bob' is not 'default'", "Shardclock-Tenant"]),
+        ({**HOUR, "tenant_id": None}, ["tenant_id null is not 'default'"]),
         ({**HOUR, "target": "nobody"}, ["nobody"]),
         ({**HOUR, "payload": "\u0000"}, ["NUL"]),
     ],
@@ -281,3 +282,19 @@ async def test_answers_of_the_day_before_yesterday_are_forgotten_when_a_gateway_
 async def test_a_gateway_whose_role_may_not_schedule_says_what_to_grant(dsn: str) -> None:
     async with serving(dsn, role="shard") as api:
         (await api.post("/v1/timers", HOUR)).assert_problem("broken", 500, "shardclock_gateway")
+
+
+async def test_the_tenant_may_be_named_in_the_body_as_in_the_answer(api: Api) -> None:
+    body = {"delay": "PT1H", "tenant_id": "acme"}
+    acme, bob = {"Shardclock_Tenant": "acme"}, {"Shardclock_Tenant": "bob"}
+    lines, kind = (json.dumps(body) + "\n").encode(), {"Content-Type": "application/x-ndjson"}
+
+    made = await api.post("/v1/timers", body, **acme)
+    put = await api.put("/v1/timers/by-name/n", body, **acme)
+    many = await api.ask_raw("POST", "/v1/timers/bulk", lines, {**kind, "Shardclock-Tenant": "acme"})
+    other = await api.ask_raw("POST", "/v1/timers/bulk", lines, {**kind, "Shardclock-Tenant": "bob"})
+
+    assert (made.status, put.status, many.lines[0]["outcome"]) == (201, 201, "created")
+    assert other.lines[0]["outcome"] == "refused"
+    for refused in (await api.post("/v1/timers", body, **bob), await api.put("/v1/timers/by-name/n", body, **bob)):
+        refused.assert_problem("refused", 422, "tenant_id 'acme' is not 'bob'", "Shardclock-Tenant")

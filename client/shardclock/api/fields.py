@@ -7,16 +7,13 @@ from typing import Any, TypedDict
 
 from pydantic_core import to_jsonable_python
 
+from shardclock.api.unchanged import NoForm, refuse_changed, why_changed
 from shardclock.reason import one_line
 from shardclock.refusal import shown
 
 Length = str | timedelta
 Moment = str | datetime
 JSON_FORMS = "use dicts with texts as keys, lists, texts, finite numbers, booleans and None"
-
-
-class NoForm(ValueError):
-    """Refuse a value that JSON has no form for; its text goes on after the field's name."""
 
 
 class Put(TypedDict, total=False):
@@ -77,20 +74,25 @@ def json_of(fields: Mapping[str, object], *, ascii_only: bool = False) -> str:
 
     Moments and lengths of time are written as ISO 8601 has them, also in a payload: one without an offset stays so.
 
-    errors:  ValueError  a value has no form in JSON; it names the field, what is wrong and the way out
+    errors:  ValueError  a value has no form in JSON, or would come back as another; it names the field, the place, the
+                         rule and the way out
     """
     given = {name: value for name, value in fields.items() if value is not None}
     try:
+        for name, value in given.items():
+            refuse_changed(name, value)
         return json.dumps(given, default=_jsonable, allow_nan=False, ensure_ascii=ascii_only, separators=(",", ":"))
+    except NoForm:
+        raise
     except (TypeError, ValueError, RecursionError) as error:
         whys = (_why_not(name, value) for name, value in given.items())
         raise ValueError(next(filter(None, whys), _no_form(given, error))) from error
 
 
 def _jsonable(value: object) -> object:
-    """Make of a value what JSON has a form for; a set would come back as a list, in any order."""
-    if isinstance(value, set | frozenset):
-        raise NoForm(f"holds {shown(value)}, and JSON has no set; write a list")
+    """Make of a value what JSON has a form for; a part of a model may be one that JSON would change."""
+    if why := why_changed(value):
+        raise NoForm(why)
     return to_jsonable_python(value)
 
 

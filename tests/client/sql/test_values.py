@@ -38,6 +38,12 @@ async def test_a_payload_comes_back_as_it_was(user: UserConnection, payload: Any
     assert (await user.ask("get", timer_key=made.timer_key)).payload == payload
 
 
+async def test_a_payload_that_json_would_change_is_refused(one: UserConnection) -> None:
+    for payload, words in (({"a": {1: 2}}, r"the key 1, .* at payload\.a"), ([b"x"], r"no bytes.* at payload\[0\]")):
+        with pytest.raises(ValueError, match=f"^payload holds .*{words}"):
+            await one.ask("schedule", delay="PT1H", payload=payload)
+
+
 async def test_a_payload_may_be_a_model_and_have_moments(one: UserConnection) -> None:
     made = await one.ask("schedule", delay="PT1H", payload={"at": MORNING, "order": Order(order=1)})
 

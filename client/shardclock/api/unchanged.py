@@ -1,0 +1,63 @@
+"""Refuse what JSON would give back as something else, with its place in the field."""
+
+import json
+from collections.abc import Iterator
+from decimal import Decimal
+from fractions import Fraction
+from math import isfinite
+
+from shardclock.refusal import shown
+
+AS_THEY_ARE = (str, bool, int, type(None))
+NO_NUMBERS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+CHANGED: tuple[tuple[tuple[type, ...], str], ...] = (
+    ((set, frozenset), "and JSON has no set; write a list"),
+    ((bytes, bytearray, memoryview), "and JSON has no bytes; write a text, such as their base64"),
+    ((Decimal, Fraction, complex), "which would come back as a text; write a float or a text"),
+    ((Iterator,), "which can be read once; write a list"),
+)
+
+
+class NoForm(ValueError):
+    """Refuse a value that JSON has no form for, or that it would change."""
+
+
+def refuse_changed(name: str, value: object) -> None:
+    """Refuse a field's value if JSON would give it back as something else.
+
+    errors:  NoForm  names the field, the part, the rule, the way out, and the part's place if it is not the whole field
+    """
+    try:
+        for path, why in _changed_parts(name, value):
+            raise NoForm(f"{name} {why}" + (f", at {path}" if path != name else ""))
+    except RecursionError:
+        return  # the encoder refuses it in a sentence, or Postgres does for its depth
+
+
+def why_changed(value: object) -> str | None:
+    """Say why JSON would give a value back as something else, parts aside; None: it would not."""
+    if isinstance(value, float):
+        no_number = NO_NUMBERS.get(repr(float(value)))
+        return no_number and f"holds {no_number}, which is no JSON number; write None or a text"
+    return next((f"holds {shown(value)}, {rule}" for types, rule in CHANGED if isinstance(value, types)), None)
+
+
+def _changed_parts(path: str, value: object) -> Iterator[tuple[str, str]]:
+    if isinstance(value, AS_THEY_ARE) or (isinstance(value, float) and isfinite(value)):
+        return
+    if isinstance(value, dict):
+        for key, part in value.items():
+            if key is None or isinstance(key, bool | int | float):
+                yield path, f"holds the key {shown(key)}, and a key in JSON is a text; write {shown(_text_of(key))}"
+            yield from _changed_parts(f"{path}.{key}", part)
+    elif isinstance(value, list | tuple):
+        for place, part in enumerate(value):
+            yield from _changed_parts(f"{path}[{place}]", part)
+    elif why := why_changed(value):
+        yield path, why
+
+
+def _text_of(key: object) -> str:
+    """Return the text that JSON would make of a key."""
+    (text,) = json.loads(json.dumps({key: None}))
+    return str(text)

@@ -1,0 +1,45 @@
+"""What a record adds to its columns is an object wherever a record is read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import psycopg
+import pytest
+
+import shardclock.testing
+from shardclock.sql import timers
+from sql.log.consuming import consume_once
+from sql.log.records import LogRecord
+from sql.session import Connection, Session
+
+pytestmark = pytest.mark.asyncio
+
+
+async def test_detail_is_an_object_or_none_in_the_log_the_clients_and_a_consumer() -> None:
+    async with shardclock.testing.cluster() as sc:
+        await sc.client.schedule(delay="PT1H", name="x")
+        await sc.client.cancel(name="x", reason="r")
+        await sc.client.schedule(delay="PT1S", name="y")
+        await sc.advance("PT1M")
+
+        logged = {record.name: record.detail for record in await sc.log()}
+        by_http = {name: (await sc.client.records(name=name))[0].detail for name in ("x", "y")}
+        streamed = {record.name: record.detail async for record in sc.client.log()}
+        with psycopg.connect(sc.dsn) as connection:
+            in_sql = {name: timers(connection).get(name=name).detail for name in ("x", "y")}
+        async with Session(sc.dsn, application="test") as session:
+            consumed: dict[str | None, Any] = {}
+
+            async def work(_: Connection, records: Sequence[LogRecord]) -> None:
+                consumed.update({record.name: record.detail for record in records})
+
+            while await consume_once(session, "group", work):
+                pass
+
+    assert logged["x"] is not None
+    assert logged["x"]["reason"] == "r"
+    assert logged["y"] is None
+    for found in (by_http, streamed, in_sql, consumed):
+        assert found == logged
