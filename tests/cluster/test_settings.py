@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -264,7 +265,7 @@ def test_each_part_is_told_everything_it_asks_for(monkeypatch: pytest.MonkeyPatc
 
 def test_a_user_without_a_name_and_a_home_has_a_default_directory_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 54_321)
-    monkeypatch.setattr("pwd.getpwuid", lambda _: {}[0])
+    monkeypatch.setattr("pwd.getpwuid", dict[int, object]().__getitem__)
     for name in ("HOME", "XDG_DATA_HOME", "SHARDCLOCK_DATA_DIR"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(os, "getuid", lambda: 54_321)
