@@ -200,12 +200,16 @@ def _camunda_loop(loop: Element) -> Element:
 
 
 def _loop(loop: Element, extension: Element) -> Loop:
-    completion = text_of(loop.find(bpmn("completionCondition")))
+    completion = loop.find(bpmn("completionCondition"))
     count = text_of(loop.find(bpmn("loopCardinality")))
     items = extension.get("inputCollection", "")
     output_item = extension.get("outputElement", "")
     if bool(output_item) != bool(extension.get("outputCollection")):
         raise Unreadable("a multi-instance has an outputCollection and an outputElement, or neither; write both")
+    if extension.get("inputElement") and not items:
+        raise Unreadable("a multi-instance has a variable of its items and no collection; write both, or neither")
+    if completion is not None and not text_of(completion):
+        raise Unreadable("its completionCondition is empty; write one, or leave it out")
     if bool(items) == bool(count):
         raise Unreadable("a multi-instance needs either a collection or a cardinality; it has both, or neither")
     return Loop(
@@ -215,7 +219,7 @@ def _loop(loop: Element, extension: Element) -> Loop:
         item_name=extension.get("inputElement"),
         output_name=extension.get("outputCollection"),
         output_item=read_expression(output_item) if output_item else None,
-        completion=read_expression(completion) if completion else None,
+        completion=None if completion is None else read_expression(text_of(completion)),
     )
 
 

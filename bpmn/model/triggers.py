@@ -97,6 +97,8 @@ def _read(definition: Element, shared: Shared) -> Trigger:
         case "timer":
             return _timer(definition)
         case "message":
+            if camunda_attribute(definition, "topic") is not None:
+                raise Unreadable("its message has a topic, and it waits for the message; leave the topic out")
             return read_message(shared.named(definition.get("messageRef"), "message"))
         case "signal":
             return Signal(_name(shared.named(definition.get("signalRef"), "signal")))

@@ -3,6 +3,7 @@
 errors:  Unreadable  an attribute or an element is refused, unknown, or means nothing where it stands
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import NoReturn
 from xml.etree.ElementTree import Element
@@ -19,6 +20,8 @@ PREFIXES = {
 }
 VENDORS = {ZEEBE: camunda_8, **dict.fromkeys(CAMUNDA_7, camunda_7)}
 TIMES = frozenset({"timeDate", "timeDuration", "timeCycle"})
+# A second element of these names would be dropped.
+SINGLE = {BPMN: standard.SINGLE, ZEEBE: camunda_8.SINGLE}
 # The reader reads their content, or it is text.
 LEAVES = frozenset({"documentation", "script", "text", "inputParameter", "outputParameter"})
 
@@ -29,6 +32,7 @@ def check_said(element: Element, *, but: frozenset[str] = frozenset()) -> None:
     shape:   `but` are elements of a scope that are read on their own, as are children with an id
     """
     _check_attributes(element)
+    _check_single(element)
     for child in element:
         if not but or (local_name(child) not in but and not child.get("id")):
             check_child(child, host=element)
@@ -42,6 +46,7 @@ def check_child(child: Element, *, host: Element) -> None:
             raise Unreadable(f"{PREFIXES[space]}:{name} stands outside of extensionElements; put it there")
         return
     if name == "extensionElements":
+        _check_single(child)
         for extension in child:
             _check_extension(extension, local_name(host))
         return
@@ -57,6 +62,15 @@ def check_child(child: Element, *, host: Element) -> None:
         check_said(child)
     else:
         _check_attributes(child)
+
+
+def _check_single(element: Element) -> None:
+    """Refuse a second child of a name of which one is read."""
+    counted = Counter(child.tag for child in element)
+    for tag, count in counted.items():
+        space, _, name = tag[1:].rpartition("}")
+        if count > 1 and name in SINGLE.get(space, ()):
+            raise Unreadable(f"it has {count} of {name}, and one is read; leave the others out")
 
 
 def _check_extension(extension: Element, host: str) -> None:

@@ -82,3 +82,5 @@ OWN: Mapping[str, Words] = {
         **each(FORM, "bindingType", "versionTag"),
     },
 }
+# Elements that are read once for each host.
+SINGLE = frozenset(OWN) - {"input", "output", "header"} | {"taskHeaders", "ioMapping"}

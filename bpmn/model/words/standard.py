@@ -89,6 +89,10 @@ ELEMENTS: Words = {
         "globalBusinessRuleTask", "globalChoreographyTask", "extension",
     ),
 }  # fmt: skip
+SINGLE = frozenset({
+    "extensionElements", "conditionExpression", "completionCondition", "loopCardinality", "script",
+    "multiInstanceLoopCharacteristics",
+})  # fmt: skip
 # The walk enters these harmless elements too: a mapping may stand in them.
 LOOKED_INTO = frozenset({"dataInputAssociation", "dataOutputAssociation", "laneSet", "lane", "dataObject", "property"})
 

@@ -185,6 +185,37 @@ def test_a_script_task_with_a_type_is_a_job() -> None:
             ),
             "a: a multi-instance has an outputCollection and an outputElement, or neither; write both",
         ),
+        (
+            job(
+                "a",
+                "<multiInstanceLoopCharacteristics camunda:elementVariable='x'><loopCardinality>2</loopCardinality>"
+                "</multiInstanceLoopCharacteristics>",
+            ),
+            "a: a multi-instance has a variable of its items and no collection; write both, or neither",
+        ),
+        (
+            job(
+                "a",
+                "<multiInstanceLoopCharacteristics><loopCardinality>2</loopCardinality><completionCondition/>"
+                "</multiInstanceLoopCharacteristics>",
+            ),
+            "a: its completionCondition is empty; write one, or leave it out",
+        ),
+        (
+            job("a").replace("<zeebe:taskDefinition", '<zeebe:taskDefinition type="x"/><zeebe:taskDefinition'),
+            "a: it has 2 of taskDefinition, and one is read; leave the others out",
+        ),
+        (
+            job("a", "<extensionElements><zeebe:taskHeaders/></extensionElements>"),
+            "a: it has 2 of extensionElements, and one is read; leave the others out",
+        ),
+        (
+            (
+                '<intermediateCatchEvent id="a"><messageEventDefinition messageRef="m" camunda:topic="t"/>'
+                "</intermediateCatchEvent>"
+            ),
+            "a: its message has a topic, and it waits for the message; leave the topic out",
+        ),
         ('<subProcess id="a" triggeredByEvent="yes"/>', "a: triggeredByEvent='yes' is neither true nor false"),
     ],
 )
