@@ -11,7 +11,7 @@ from engine.advancing import Advanced, advance_by, definition_of
 from engine.definitions import Definitions, Gone
 from engine.fair_queue import FairQueue
 from engine.inbox import CANCEL, is_thrown, kind_of, said_by
-from sql.processes.apply import Writes
+from sql.processes.apply import DESCENDANTS_MAX, Writes
 from sql.processes.signals import DueSignal
 
 BATCH_S = 0.25  # after so long a batch is written, and the rest of its signals are taken again
@@ -46,6 +46,16 @@ def sort_signals(signals: Iterable[DueSignal], one_by_one: Collection[int]) -> F
     return found
 
 
+class CallLimits(NamedTuple):
+    """How many call activities may wait for each other's children, and how many descendants of an instance may live."""
+
+    depth_max: int = CALLS_DEPTH_MAX
+    descendants_max: int = DESCENDANTS_MAX
+
+
+CALL_LIMITS = CallLimits()
+
+
 @dataclass(slots=True)
 class Batch:
     """What became of the signals of one turn in memory.
@@ -70,6 +80,23 @@ class Batch:
         self.advanced[done.owner.instance_key] = done
         self.read[done.owner.instance_key] = signals
         return done.chars + sum(len(row["state"] or "") for row in writes.steps)
+
+    def suspects(self) -> tuple[list[int], list[int]]:
+        """Find the instances with a signal that has failed before, and all others."""
+        found: tuple[list[int], list[int]] = [], []
+        for key in self.advanced:
+            found[all(signal.failed_attempts == 0 for signal in self.read[key])].append(key)
+        return found
+
+    def parts_of(self, keys: Sequence[int]) -> list[list[int]]:
+        """Divide instances that can't be written together: by tenant, the smallest part first, then in halves."""
+        tenants: defaultdict[str, list[int]] = defaultdict(list)
+        for key in keys:
+            tenants[self.advanced[key].owner.tenant_id].append(key)
+        if len(tenants) > 1:
+            return sorted(tenants.values(), key=len)
+        middle = len(keys) // 2
+        return [[*keys[:middle]], [*keys[middle:]]]
 
     def cut(self) -> dict[str, set[int]]:
         """Find the instances for whose signals there was not enough time, by tenant; a tenant may have none."""

@@ -4,7 +4,8 @@ import asyncio
 import time
 from functools import partial
 
-from engine.runner import CallLimits, SignalRunner
+from engine.batches import CallLimits
+from engine.runner import SignalRunner
 from engine.settings import EngineSettings
 from engine.stats import EngineStats, report_of
 from keepers.registration import Registration

@@ -6,13 +6,11 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
-from typing import NamedTuple
 
 from structlog.typing import FilteringBoundLogger
 
-from bpmn.step.stepping import CALLS_DEPTH_MAX
 from engine.advancing import Advanced, begun_stopped, definition_of
-from engine.batches import BATCH_S, Batch, CanceledUnbegun, Signals, advance_all, sort_signals
+from engine.batches import BATCH_S, CALL_LIMITS, Batch, CallLimits, CanceledUnbegun, Signals, advance_all, sort_signals
 from engine.definitions import Definitions, Gone
 from engine.fair_queue import FairQueue
 from engine.inbox import said_by
@@ -20,11 +18,12 @@ from engine.putting_off import PutOff, put_off_after
 from engine.spreading import spread_all
 from engine.stats import EngineStats
 from sql.claims.rows import retry_lost_races
-from sql.processes.apply import DESCENDANTS_MAX, Writes, apply_steps
+from sql.processes.apply import Writes, apply_steps
 from sql.processes.signals import (
     WHOLE,
     DueSignal,
     Lanes,
+    Place,
     Stripe,
     cancel_start,
     correlate_waiting,
@@ -35,16 +34,6 @@ from sql.session import Session, StatementRefused, StoreLocked, StoreTooSlow, St
 
 BATCH_FIRST = 16  # of a new engine: the one before may have died of a large batch
 LOGGED_MAX = 1_000  # reasons of which it is known that they are in the log
-
-
-class CallLimits(NamedTuple):
-    """How many call activities may wait for each other's children, and how many descendants of an instance may live."""
-
-    depth_max: int = CALLS_DEPTH_MAX
-    descendants_max: int = DESCENDANTS_MAX
-
-
-CALL_LIMITS = CallLimits()
 
 
 def _nobody(count: int) -> None:
@@ -83,6 +72,7 @@ class SignalRunner:
         self._left_out: dict[str, set[int]] = {}
         self._queue = FairQueue()
         self._next_tenant = ""  # where the next search for lanes begins
+        self._behind: Mapping[str, Place] = {}  # how far lanes were read in which every signal waits
         self._logged: set[str] = set()  # why signals were left to a newer engine; each is logged once
 
     async def turn(self) -> bool:
@@ -107,13 +97,16 @@ class SignalRunner:
             batch=self._batch,
             stripe=self._stripe,
             without=chain.from_iterable(self._left_out.values()),
-            lanes=Lanes(self._queue.ahead_s(), self._next_tenant),
+            lanes=Lanes(self._queue.ahead_s(), self._next_tenant, self._behind),
         )
-        is_round_over = bool(self._left_out or self._next_tenant)
+        # A lane in which something was found is read from its beginning again: a signal there may wait no longer.
+        self._behind = poll.behind
+        is_round_over = bool(self._left_out or self._next_tenant or self._behind)
         self._next_tenant = poll.next_tenant
         if not poll.signals:
-            self._left_out.clear()
-            return is_round_over or bool(poll.next_tenant)
+            if not poll.behind:
+                self._left_out.clear()
+            return is_round_over or bool(poll.next_tenant or poll.behind)
         until_s = time.monotonic() + BATCH_S
         found = sort_signals(poll.signals, self._one_by_one)
         going = await self._load(found.going)
@@ -155,9 +148,14 @@ class SignalRunner:
         return [signals for signals, key in named if key is None or key in took_s]
 
     async def _write_all(self, batch: Batch) -> bool:
-        """Write a batch, and charge each tenant for its share of the time."""
+        """Write a batch, and charge each tenant for its share of the time.
+
+        Instances with a signal that has failed before come last: one that takes too long delays itself alone.
+        """
         began_s = time.monotonic()
-        written = await self._write(batch, batch.writes)
+        suspects, others = batch.suspects()
+        written = await self._write(batch, batch.writes.of(others) if suspects else batch.writes)
+        written += await self._write(batch, batch.writes.of(suspects)) if suspects else 0
         seconds = time.monotonic() - began_s
         for tenant, rows in batch.rows.items():
             self._queue.charge(tenant, seconds * rows / batch.rows.total())
@@ -171,7 +169,7 @@ class SignalRunner:
         return len(timer_keys) >= self._batch
 
     async def _write(self, batch: Batch, writes: Writes) -> int:
-        """Write a batch; halve one that can't be written, until what is at fault stands alone. Return how many were."""
+        """Write a batch; divide one that can't be written, until the fault stands alone. Return how many were."""
         keys = [row["instance_key"] for row in writes.steps]
         if not keys:
             return 0
@@ -185,10 +183,7 @@ class SignalRunner:
             if len(keys) == 1:
                 batch.failed.append((batch.advanced[keys[0]].signals or batch.read[keys[0]], error))
                 return 0
-            middle = len(keys) // 2
-            return await self._write(batch, writes.of(keys[:middle])) + await self._write(
-                batch, writes.of(keys[middle:])
-            )
+            return sum([await self._write(batch, writes.of(part)) for part in batch.parts_of(keys)])
         self._stats.conflicts += len(keys) - len(written)
         await self._follow_up({key: batch.advanced[key] for key in written})
         return len(written)
@@ -206,7 +201,7 @@ class SignalRunner:
 
         A model may have thousands of instances: signals that are put off alike go in one statement.
         """
-        done, is_locked = False, False
+        done, is_locked, until_s = False, False, time.monotonic() + BATCH_S
         alike: defaultdict[PutOff, list[DueSignal]] = defaultdict(list)
         for (first, *others), error in failed:
             if others:
@@ -214,7 +209,8 @@ class SignalRunner:
                 done = True
                 continue
             is_unbegun = isinstance(error, CanceledUnbegun)
-            if is_unbegun and is_locked:
+            # What is left is due in the next turn.
+            if (is_unbegun and is_locked) or time.monotonic() > until_s:
                 continue
             try:
                 if is_unbegun and await cancel_start(self._session, first.instance_key, signal_key=first.timer_key):

@@ -2,20 +2,24 @@
 -- version protects its row. Each tenant has a lane, and each lane has a share of the batch: no lane is read further than
 -- its share. The lanes of tenants that have used least come first. In a lane, cancellations come first, each with the start
 -- of its instance if no engine has begun that. Other signals wait for the start of their instance. A signal that no engine
--- could take is put off, and the later signals of its instance wait for it, but for a cancellation.
+-- could take is put off, and the later signals of its instance wait for it, but for a cancellation. A lane is read no
+-- further than ten times its share, however many of its signals wait or are for another holder.
 --
 -- in:    :holder bigint, :batch integer, :bytes bigint: after so many of signals and states there is no other signal,
 --        :stripe integer of :stripes integer: a part of the holder's instances, from 0;
 --        :without bigint[]: instances that are left out, but for their cancellations,
 --        :tenants text[] and :ahead_s double precision[]: how many seconds more than others some tenants have used,
---        :after_tenant text: the search for lanes begins after this tenant; '' is the beginning
+--        :after_tenant text: the search for lanes begins after this tenant; '' is the beginning,
+--        :behind_tenants text[], :behind_at timestamptz[] and :behind_key bigint[]: lanes that are read from there on
 -- out:   timer_key bigint (the signal's), instance_key bigint, is_first boolean (the instance is to begin),
 --        token bigint or null, node_id text or null, tenant_id text, signal text or null (JSON; null: a timer has fired),
 --        failed_attempts integer, due_at timestamptz, version bigint, definition_key bigint, process_id text,
 --        parent_key bigint, parent_token bigint, root_key bigint, state text (with its first signal alone), has_ended boolean: of the
 --        instance, or of the root of an instance that is to begin; null if there is none; server_time timestamptz:
 --        in the order in which they are to be taken; a start may be there twice;
---        the last row has next_tenant text (the next :after_tenant) and nulls, if there may be more lanes
+--        then rows whose timer_key is null: for each lane that was read without result, and has more, tenant_id, and
+--        in due_at and instance_key how far it was read; and one with next_tenant text (the next :after_tenant), if
+--        there may be more lanes
 -- locks: nothing
 -- index: deliveries_by_lane, one probe for each lane, and up to its share; deliveries_of_cancellations, up to the same
 --        share; deliveries_put_off, deliveries_pkey and instances_pkey, one probe for each signal; holders_pkey
@@ -54,10 +58,15 @@ lane (target, tenant_id, soonest, number) as (
     where p.number < 500
 ),
 open_lane as materialized (
-    select l.target, l.tenant_id, row_number() over (order by coalesce(u.ahead_s, 0), l.soonest) as turn
+    select
+        l.target, l.tenant_id, row_number() over (order by coalesce(u.ahead_s, 0), l.soonest) as turn,
+        coalesce(b.behind_at, '-infinity') as behind_at, coalesce(b.behind_key, 0) as behind_key
     from lane l
     left join unnest(:tenants::text[], :ahead_s::double precision[]) as u (tenant_id, ahead_s)
         on u.tenant_id = l.tenant_id
+    left join unnest(:behind_tenants::text[], :behind_at::timestamptz[], :behind_key::bigint[])
+        as b (tenant_id, behind_at, behind_key)
+        on b.tenant_id = l.tenant_id
     where l.soonest <= now()
 ),
 share as materialized (
@@ -82,8 +91,18 @@ due as (
     cross join me
     cross join lateral (
         (
-            select 0 as rank, d.*
-            from shardclock.deliveries c
+            select
+                0 as rank, d.timer_key, d.process_instance_key, d.element_instance_key, d.target_element_id, d.tenant_id,
+                d.payload, d.failed_attempts, d.next_attempt_at
+            from (
+                select c.timer_key, c.process_instance_key, c.tenant_id, c.next_attempt_at, c.timer_key + 0 as place
+                from shardclock.deliveries c
+                where (c.target = 'process:instance' and c.payload ->> 'kind' = 'cancel') is true
+                    and c.tenant_id = o.tenant_id
+                    and c.next_attempt_at <= now()
+                order by c.next_attempt_at, c.timer_key + 0
+                limit 10 * share.signals
+            ) c
             cross join lateral (
                 select d.*
                 from shardclock.deliveries d
@@ -91,27 +110,32 @@ due as (
                     and (d.timer_key = c.timer_key or (d.process_instance_key is null and d.tenant_id = c.tenant_id))
                         is true
             ) d
-            where (c.target = 'process:instance' and c.payload ->> 'kind' = 'cancel') is true
-                and c.tenant_id = o.tenant_id
-                and c.next_attempt_at <= now()
-                and c.process_instance_key % 840 % me.part_count = me.part
+            where c.process_instance_key % 840 % me.part_count = me.part
                 and c.process_instance_key / 840 % :stripes::integer = :stripe::integer
                 -- A start that was put off comes first.
                 and coalesce(
                     (select b.next_attempt_at from shardclock.deliveries b where b.timer_key = c.process_instance_key),
                     c.next_attempt_at
                 ) <= now()
-            order by c.next_attempt_at, c.timer_key + 0
+            order by c.next_attempt_at, c.place
             limit share.signals
         )
         union all
         (
-            select 1, d.*
-            from shardclock.deliveries d
-            where d.target = o.target
-                and d.tenant_id = o.tenant_id
-                and d.next_attempt_at <= now()
-                and coalesce(d.process_instance_key, d.timer_key) % 840 % me.part_count = me.part
+            select
+                1, d.timer_key, d.process_instance_key, d.element_instance_key, d.target_element_id, d.tenant_id, d.payload,
+                d.failed_attempts, d.next_attempt_at
+            from (
+                select d.*, d.timer_key + 0 as place
+                from shardclock.deliveries d
+                where d.target = o.target
+                    and d.tenant_id = o.tenant_id
+                    and d.next_attempt_at <= now()
+                    and (d.next_attempt_at, d.timer_key + 0) > (o.behind_at, o.behind_key)
+                order by d.next_attempt_at, d.timer_key + 0
+                limit 10 * share.signals
+            ) d
+            where coalesce(d.process_instance_key, d.timer_key) % 840 % me.part_count = me.part
                 and coalesce(d.process_instance_key, d.timer_key) / 840 % :stripes = :stripe
                 and coalesce(d.process_instance_key, d.timer_key) <> all (:without::bigint[])
                 and (
@@ -148,12 +172,29 @@ due as (
                     )
                     or d.process_instance_key is null
                 )
-            order by d.next_attempt_at, d.timer_key + 0
+            order by d.next_attempt_at, d.place
             limit share.signals
         )
         limit share.signals
     ) d
     limit :batch
+),
+fruitless as (
+    select o.tenant_id, w.next_attempt_at, w.timer_key
+    from open_lane o
+    cross join share
+    cross join lateral (
+        select d.next_attempt_at, d.timer_key
+        from shardclock.deliveries d
+        where d.target = o.target
+            and d.tenant_id = o.tenant_id
+            and d.next_attempt_at <= now()
+            and (d.next_attempt_at, d.timer_key + 0) > (o.behind_at, o.behind_key)
+        order by d.next_attempt_at, d.timer_key + 0
+        offset 10 * share.signals - 1
+        limit 1
+    ) w
+    where o.tenant_id not in (select d.tenant_id from due d)
 ),
 known as (
     select
@@ -229,7 +270,12 @@ measured as (
 )
 union all
 select
-    null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, clock_timestamp(),
-    l.tenant_id
+    null, f.timer_key, null, null, null, f.tenant_id, null, null, f.next_attempt_at, null, null, null, null, null, null,
+    null, null, clock_timestamp(), null
+from fruitless f
+union all
+select
+    null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null,
+    clock_timestamp(), l.tenant_id
 from lane l
 where l.number = 500

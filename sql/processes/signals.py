@@ -53,16 +53,25 @@ class Stripe:
 WHOLE = Stripe()
 
 
+class Place(NamedTuple):
+    """How far a lane was read without result."""
+
+    due_at: datetime
+    timer_key: int
+
+
 @dataclass(frozen=True, slots=True)
 class Lanes:
     """The order in which the lanes of tenants are read.
 
-    shape:   `ahead_s` by tenant, of tenants that have used more than others; the search begins after `after_tenant`
+    shape:   `ahead_s` by tenant, of tenants that have used more than others; the search begins after `after_tenant`;
+             the lanes in `behind` are read from there on
     units:   seconds of work
     """
 
     ahead_s: Mapping[str, float] = field(default_factory=dict)
     after_tenant: str = ""
+    behind: Mapping[str, Place] = field(default_factory=dict)
 
 
 ALL_LANES = Lanes()
@@ -72,11 +81,13 @@ class Poll(NamedTuple):
     """The signals that one statement found.
 
     shape:   tenants that are ahead come last; of one tenant cancellations come first, then the soonest;
-             `next_tenant` is where the next search for lanes begins, "" at the beginning
+             `next_tenant` is where the next search for lanes begins, "" at the beginning; `behind` tells by tenant
+             how far a lane was read in which no signal can be taken yet
     """
 
     signals: list[DueSignal]
     next_tenant: str
+    behind: Mapping[str, Place]
 
 
 async def read_due_signals(
@@ -107,14 +118,21 @@ async def read_due_signals(
         tenants=list(lanes.ahead_s),
         ahead_s=list(lanes.ahead_s.values()),
         after_tenant=lanes.after_tenant,
+        behind_tenants=list(lanes.behind),
+        behind_at=[place.due_at for place in lanes.behind.values()],
+        behind_key=[place.timer_key for place in lanes.behind.values()],
     )
-    next_tenant = ""
-    if rows and rows[-1]["timer_key"] is None:
-        next_tenant = rows.pop()["next_tenant"]
+    next_tenant, behind = "", {}
+    while rows and rows[-1]["timer_key"] is None:
+        last = rows.pop()
+        if last["next_tenant"] is not None:
+            next_tenant = last["next_tenant"]
+        else:
+            behind[last["tenant_id"]] = Place(last["due_at"], last["instance_key"])
     seen: dict[int, DueSignal] = {}
     for row in rows:
         seen.setdefault(row["timer_key"], DueSignal._make(row[:-1]))
-    return Poll(list(seen.values()), next_tenant)
+    return Poll(list(seen.values()), next_tenant, behind)
 
 
 async def spread_signal(session: Session, holder: int, timer_key: int) -> int:

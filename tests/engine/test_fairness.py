@@ -8,6 +8,8 @@ from engine import advancing, batches, runner
 from engine.fair_queue import FairQueue
 from service import processes
 from sql.processes import instances
+from sql.processes.apply import Writes, apply_steps
+from sql.session import Session, StoreTooSlow
 from tests.support.bpmn import SHARED, flows, model
 from tests.support.bpmn_cluster import Processes, running
 
@@ -189,3 +191,38 @@ async def test_a_batch_ends_by_time_whoever_its_instances_are_of(monkeypatch: py
         await turns.turn()
 
         assert await ended(it, key), "of two turns of one instance each, one was its tenant's"
+
+
+async def test_a_batch_that_takes_too_long_for_one_tenant_is_written_for_the_others_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Given a batch of two tenants, of which the busy one's steps can't be written in time
+    tried: list[list[str]] = []
+    write = apply_steps
+
+    async def slow(session: Session, holder: int, writes: Writes, **limits: int) -> list[int]:
+        tried.append([step["tenant_id"] for step in writes.steps])
+        if "busy" in tried[-1]:
+            raise StoreTooSlow("canceling statement due to statement timeout")
+        return await write(session, holder, writes, **limits)
+
+    async with running() as it:
+        for tenant in ("busy", "zzz"):
+            await deploy(it, START + END, tenant=tenant, connected="s>e")
+        await begin(it, "busy", 8)
+        (key,) = await begin(it, "zzz")
+        monkeypatch.setattr(runner, "apply_steps", slow)
+        (turns,) = it.engine._runners
+        await turns.turn()
+
+        # Then the other tenant's are written in the second statement
+        assert tried[1] == ["zzz"]
+        assert await ended(it, key)
+
+        # And when the busy one's come again, in the first
+        await it.query("update shardclock.deliveries set next_attempt_at = now()")
+        (key,) = await begin(it, "zzz")
+        tried.clear()
+        await turns.turn()
+        assert tried[0] == ["zzz"]
+        assert await ended(it, key)

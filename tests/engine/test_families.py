@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.runner import CallLimits
+from engine.batches import CallLimits
 from engine.settings import EngineSettings
 from sql.processes import instances
 from sql.processes.apply import DESCENDANTS_MAX

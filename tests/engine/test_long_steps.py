@@ -252,7 +252,7 @@ async def test_instances_that_were_left_out_are_so_no_more_if_to_read_past_them_
         left_out.append(set(without))
         if left_out[-1]:
             raise StoreUnavailable("it takes too long")
-        return Poll([], "")
+        return Poll([], "", {})
 
     monkeypatch.setattr(engine.runner, "read_due_signals", read)
     it = SignalRunner(

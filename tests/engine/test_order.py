@@ -88,7 +88,20 @@ async def test_only_what_was_put_off_is_read_to_know_whether_a_signal_is_behind_
     await add_holder(dsn, 1, 0, 1)
     taking = await prepare(dsn, "read_due_signals")
     reading = await taking.explain(
-        "1", "500", "1000000", "0", "1", "'{}'", "'{}'", "'{}'", "''", touched=True, table="deliveries"
+        "1",
+        "500",
+        "1000000",
+        "0",
+        "1",
+        "'{}'",
+        "'{}'",
+        "'{}'",
+        "''",
+        "'{}'",
+        "'{}'",
+        "'{}'",
+        touched=True,
+        table="deliveries",
     )
     assert reading.indexes == {
         "deliveries_by_lane", "deliveries_of_cancellations", "deliveries_put_off", "deliveries_pkey"

@@ -2,62 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from typing import Any
 
-import asyncpg
 import pytest
 
 from sql.processes.apply import Writes, apply_steps
 from sql.processes.signals import read_due_signals
 from sql.session import QUEUE_PLANS, Session
-from sql.statements import statement
-from tests.support.factories import add_holder, query
-from tests.support.plans import Prepared, prepare
-
-WAITING = 3_000
-FEW = list(range(1, 11))
-CHANGED = ("timers", "deliveries", "tasks", "subscriptions", "instances", "incidents")
-# Each instance has two tokens: the first waits for a timer, a task and a message, the second for a service task. A
-# signal to each instance is put off. The tables were never analyzed.
-WAIT = """
-with def as (
-    insert into shardclock.definitions (
-        definition_key, tenant_id, process_id, version, name, resource, digest, model, starts
-    )
-    values (9999999, 'default', 'p', 1, 'p', 'p.bpmn', sha256(''), '', '[]')
-), i as (
-    insert into shardclock.instances (instance_key, definition_key, version, tenant_id, process_id, state)
-    select n, 9999999, 1, 'default', 'p', '{{}}' from generate_series(1, {waiting}) n
-), t as (
-    insert into shardclock.timers (
-        process_instance_key, element_instance_key, due_date, tenant_id, timer_type, target, target_element_id
-    )
-    select n, 1, now() + interval '1 day', 'default', 'BOUNDARY', 'process:instance', 'b'
-    from generate_series(1, {waiting}) n
-), u as (
-    insert into shardclock.tasks (task_key, instance_key, token, tenant_id, process_id, node_id, name)
-    select n, n, 1, 'default', 'p', 'u', 'u' from generate_series(1, {waiting}) n
-), s as (
-    insert into shardclock.subscriptions (
-        instance_key, token, is_once, kind, tenant_id, name, correlation, process_id, node_id
-    )
-    select n, 1, true, 'message', 'default', 'm', n::text, 'p', 'm' from generate_series(1, {waiting}) n
-), x as (
-    insert into shardclock.incidents (instance_key, token, node_id, sentence)
-    select n, 3, 'x', 'no' from generate_series(1, {waiting}) n
-)
-insert into shardclock.deliveries (
-    timer_key, process_instance_key, element_instance_key, next_attempt_at, due_date, created_at, occurrence, slot,
-    tenant_id, timer_type, target
-)
-select
-    n + {waiting} * (kind = 'SERVICE_TASK')::integer, n, 2, now() + interval '1 h', now(), now(), 1, n % 840, 'default',
-    kind, case when kind = 'USER' then 'process:instance' else 'charge' end
-from generate_series(1, {waiting}) n
-cross join unnest(array['USER', 'SERVICE_TASK']) kind
-"""
+from tests.support.factories import query
+from tests.support.plans import prepare
+from tests.support.process_plans import FEW, applying, fill, literals, reading, steps
 
 
 @pytest.fixture
@@ -65,55 +19,6 @@ async def waiting(each_dsn: str) -> str:
     """Fill a database with instances that wait."""
     await fill(each_dsn)
     return each_dsn
-
-
-async def fill(dsn: str) -> None:
-    connection = await asyncpg.connect(dsn)
-    try:
-        await connection.execute(WAIT.format(waiting=WAITING))
-    finally:
-        await connection.close()
-
-
-def steps(instance_keys: Sequence[int], **said: Any) -> list[dict[str, Any]]:
-    """Write steps that end instances."""
-    step = {
-        "was": 1, "definition_key": 9_999_999, "tenant_id": "default", "process_id": "p", "outcome": "COMPLETED",
-        "result": {}, "signals": [], "passes": [],
-    }  # fmt: skip
-    return [{"instance_key": key, **step, **said} for key in instance_keys]
-
-
-def literals(name: str, **values: Any) -> list[str]:
-    """Write a statement's arguments, in their order."""
-    return [_literal(values[parameter]) for parameter in statement(name).parameters]
-
-
-def _literal(value: Any) -> str:
-    match value:
-        case bool() | int() | None:
-            return "null" if value is None else str(value)
-        case str():
-            return f"'{value}'"
-        case _:
-            assert all(isinstance(key, int) for key in value)
-            return f"'{{{', '.join(map(str, value))}}}'::bigint[]"
-
-
-async def reading(of: Prepared, arguments: Sequence[str]) -> tuple[dict[str, float], set[str]]:
-    """Tell how many rows of each table a statement reads, and by which indexes."""
-    readings = {table: await of.explain(*arguments, table=table) for table in CHANGED}
-    rows = {table: it.rows for table, it in readings.items()}
-    return rows, set().union(*(it.indexes for it in readings.values()))
-
-
-def applying(**written: Any) -> list[str]:
-    """Write the arguments of apply_steps."""
-    arrays = {name: written.pop(name, []) for name in ("signals", "signal_instances", "spent")}
-    names = statement("apply_steps").parameters
-    numbers = {"holder": 9, "descendants_max": 100}
-    rows = {name: json.dumps(written.get(name, [])) for name in names if name not in numbers | arrays}
-    return literals("apply_steps", **numbers, **arrays, **rows)
 
 
 async def test_instances_that_end_cost_what_is_theirs(waiting: str) -> None:
@@ -308,72 +213,3 @@ async def test_who_asks_which_instances_have_ended_reads_those_alone(waiting: st
 
     await ended.connection.close()
     assert (sum(rows.values()), indexes) == (len(FEW), {"instances_pkey"})
-
-
-# Starts, and signals to instances that have begun; before these come cancellations of instances of which another signal
-# was put off.
-DUE = """
-insert into shardclock.deliveries (
-    timer_key, process_instance_key, element_instance_key, next_attempt_at, due_date, created_at, occurrence, slot,
-    tenant_id, timer_type, target, payload, failed_attempts
-)
-select
-    s.kind * 10000000 + n, case when s.kind <> 1 then n end, 2, now() + s.due + n * interval '1 ms', now(), now(), 1, 0,
-    'default', 'USER', 'process:instance', s.payload::jsonb, (s.due > interval '0')::integer
-from generate_series(1, 3000) n
-join (
-    values
-        (1, interval '-1 h', null, 3000),
-        (2, interval '-1 h', null, 3000),
-        (3, interval '1 h', null, 5),
-        (4, interval '-2 h', '{"kind": "cancel"}', 5)
-) s (kind, due, payload, n_max) on n <= s.n_max
-"""
-
-
-@pytest.mark.parametrize("state", ["new", "analyzed", "emptied"])
-async def test_a_look_for_signals_reads_its_batch_however_many_are_due(waiting: str, state: str) -> None:
-    await add_holder(waiting, 9, role="engine")
-    asked = {"holder": 9, "batch": len(FEW), "bytes": 1_000_000, "stripe": 0, "stripes": 1, "without": []}
-    asked |= {"tenants": [], "ahead_s": [], "after_tenant": ""}
-    given = literals("read_due_signals", **asked)
-    if state == "analyzed":
-        await query(waiting, DUE)
-        await query(waiting, "analyze shardclock.deliveries, shardclock.instances")
-    elif state == "emptied":  # as it is where engines keep up
-        await query(waiting, "delete from shardclock.deliveries")
-        await query(waiting, "vacuum (analyze) shardclock.deliveries")
-    look = await prepare(waiting, "read_due_signals")
-    await look.explain(*given, table="deliveries")
-    if state != "analyzed":
-        await query(waiting, DUE)
-
-    rows, indexes = await reading(look, given)
-
-    await look.connection.close()
-    assert rows["deliveries"] <= 5 * len(FEW), "each, its start, and what was put off before it"
-    assert rows["instances"] <= len(FEW)
-    assert indexes <= {
-        "deliveries_by_lane", "deliveries_of_cancellations", "deliveries_put_off", "deliveries_pkey", "instances_pkey",
-        "instances_by_process",
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize("state", ["new", "analyzed"])
-async def test_a_look_for_signals_reads_past_no_backlog_of_another_tenant(waiting: str, state: str) -> None:
-    await add_holder(waiting, 9, role="engine")
-    await query(waiting, DUE)
-    await query(waiting, "update shardclock.deliveries set tenant_id = 'busy' where target = 'process:instance'")
-    await query(waiting, "select shardclock.send_signal(null, tenant, '{}') from unnest(array['a', 'zzz']) tenant")
-    if state == "analyzed":
-        await query(waiting, "analyze shardclock.deliveries, shardclock.instances")
-    look = await prepare(waiting, "read_due_signals")
-    asked = {"holder": 9, "batch": 12, "bytes": 1_000_000, "stripe": 0, "stripes": 1, "without": []}
-    given = literals("read_due_signals", **asked, tenants=[], ahead_s=[], after_tenant="")
-
-    rows, _ = await reading(look, given)
-    found = await look.connection.fetch(f"execute read_due_signals ({', '.join(given)})")
-
-    await look.connection.close()
-    assert {row["tenant_id"]: None for row in found}.keys() == {"a", "busy", "zzz"}
-    assert rows["deliveries"] <= 5 * 12

@@ -1,0 +1,91 @@
+"""Prove that a look for signals reads a batch, however many signals are due, wait, or are of other tenants."""
+
+from __future__ import annotations
+
+import pytest
+
+from sql.processes.signals import Lanes, read_due_signals
+from sql.session import Session
+from tests.support.factories import add_holder, query
+from tests.support.plans import prepare
+from tests.support.process_plans import ALL_LANES, DUE, FEW, fill, literals, reading
+
+
+@pytest.fixture
+async def waiting(each_dsn: str) -> str:
+    """Fill a database with instances that wait."""
+    await fill(each_dsn)
+    return each_dsn
+
+
+@pytest.mark.parametrize("state", ["new", "analyzed", "emptied"])
+async def test_a_look_for_signals_reads_its_batch_however_many_are_due(waiting: str, state: str) -> None:
+    await add_holder(waiting, 9, role="engine")
+    asked = {"holder": 9, "batch": len(FEW), "bytes": 1_000_000, "stripe": 0, "stripes": 1, "without": []}
+    given = literals("read_due_signals", **asked, **ALL_LANES)
+    if state == "analyzed":
+        await query(waiting, DUE)
+        await query(waiting, "analyze shardclock.deliveries, shardclock.instances")
+    elif state == "emptied":  # as it is where engines keep up
+        await query(waiting, "delete from shardclock.deliveries")
+        await query(waiting, "vacuum (analyze) shardclock.deliveries")
+    look = await prepare(waiting, "read_due_signals")
+    await look.explain(*given, table="deliveries")
+    if state != "analyzed":
+        await query(waiting, DUE)
+
+    rows, indexes = await reading(look, given)
+
+    await look.connection.close()
+    assert rows["deliveries"] <= 5 * len(FEW), "each, its start, and what was put off before it"
+    assert rows["instances"] <= len(FEW)
+    assert indexes <= {
+        "deliveries_by_lane", "deliveries_of_cancellations", "deliveries_put_off", "deliveries_pkey", "instances_pkey",
+        "instances_by_process",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("state", ["new", "analyzed"])
+async def test_a_look_for_signals_reads_past_no_backlog_of_another_tenant(waiting: str, state: str) -> None:
+    await add_holder(waiting, 9, role="engine")
+    await query(waiting, DUE)
+    await query(waiting, "update shardclock.deliveries set tenant_id = 'busy' where target = 'process:instance'")
+    await query(waiting, "select shardclock.send_signal(null, tenant, '{}') from unnest(array['a', 'zzz']) tenant")
+    if state == "analyzed":
+        await query(waiting, "analyze shardclock.deliveries, shardclock.instances")
+    look = await prepare(waiting, "read_due_signals")
+    asked = {"holder": 9, "batch": 12, "bytes": 1_000_000, "stripe": 0, "stripes": 1, "without": []}
+    given = literals("read_due_signals", **asked, **ALL_LANES)
+
+    rows, _ = await reading(look, given)
+    found = await look.connection.fetch(f"execute read_due_signals ({', '.join(given)})")
+
+    await look.connection.close()
+    assert {row["tenant_id"]: None for row in found}.keys() == {"a", "busy", "zzz"}
+    assert rows["deliveries"] <= 5 * 12
+
+
+@pytest.mark.parametrize("waits", ["behind a signal that was put off", "for another engine"])
+async def test_a_look_for_signals_reads_ten_times_its_batch_of_signals_that_wait(waiting: str, waits: str) -> None:
+    put_off = waits.startswith("behind")
+    await add_holder(waiting, 9, 0 if put_off else 1, 1 if put_off else 2, role="engine")
+    await query(waiting, "delete from shardclock.deliveries")
+    await query(waiting, "select shardclock.send_signal(840, 'default', '{}', 2) from generate_series(1, 3000)")
+    await query(waiting, "select shardclock.send_signal(841, 'default', '{}', 2)")
+    if put_off:
+        later = "next_attempt_at = now() + interval '1 h', failed_attempts = 1"
+        await query(waiting, f"update shardclock.deliveries set {later} where timer_key % 3000 = 0")
+    look = await prepare(waiting, "read_due_signals")
+    asked = {"holder": 9, "batch": 12, "bytes": 1_000_000, "stripe": 0, "stripes": 1, "without": []}
+
+    rows, _ = await reading(look, literals("read_due_signals", **asked, **ALL_LANES))
+
+    await look.connection.close()
+    assert rows["deliveries"] <= 10 * 12 * (4 if put_off else 2) + 10, "each, what it waits for, and where that ends"
+    async with Session(waiting, application="test") as engine:
+        looks, lanes = 0, Lanes()
+        while not (poll := await read_due_signals(engine, 9, batch=12, lanes=lanes)).signals:
+            looks, lanes = looks + 1, Lanes(behind=poll.behind)
+            assert poll.behind
+            assert looks < 30
+    assert [signal.instance_key for signal in poll.signals] == [841]
