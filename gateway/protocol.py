@@ -5,9 +5,12 @@ request that never ends, whose answer is written, or a client that reads no more
 """
 
 import asyncio
+import sys
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from gateway.requests import malformed
 
 HEAD_BYTES_MAX = 65_536  # the request line and all headers; also what comes after a piece of a body and is none
 HEAD_S = 10.0  # from a connection's begin, or from a request's first byte, to the end of its headers
@@ -25,6 +28,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._bare_bytes = 0  # since the last piece of a body, or the end of a request
         self._in_body = False  # also in its trailers
         self._is_answered = True  # what was asked last
+        self._piece = b""  # that is parsed now
         self._late: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
 
@@ -45,11 +49,20 @@ class BoundedProtocol(HttpToolsProtocol):
         if not self._in_body and self._bare_bytes > HEAD_BYTES_MAX and not self._ends_within(data):
             self._refuse()
             return
+        self._piece = data
         super().data_received(data)
+        self._piece = b""
         if self._in_body and self._bare_bytes > HEAD_BYTES_MAX:
             self.transport.close()
         elif self._is_idle:
             self._keep_alive()
+
+    def send_400_response(self, msg: str) -> None:
+        """Say by a problem what the parser refuses, unless that would stand within another answer."""
+        if self._is_answered:
+            reason = sys.exception()
+            self.transport.write(malformed.answer_of(self._piece, msg if reason is None else str(reason)))
+        self.transport.close()
 
     def on_message_begin(self) -> None:
         """Begin to wait for the headers' end."""

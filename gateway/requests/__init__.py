@@ -8,6 +8,7 @@ asked        what several routes are asked alike
 paths        keys and names in paths
 queries      a query has known parameters, each once
 headers      each header that is heeded is given once; HEAD is answered as GET
+malformed    what is no request of HTTP is told why
 idempotency  a request that is sent again does nothing twice
 recording    what operators do is recorded in the audit
 wait         for how long a caller wants to wait

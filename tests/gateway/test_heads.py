@@ -12,7 +12,7 @@ import pytest
 from gateway.requests.headers import HEEDED
 from tests.support.factories import pending_rows
 from tests.support.gateways import REFERENCE, Api, serving
-from tests.support.raw_http import Pairs, ask_raw
+from tests.support.raw_http import Pairs, ask_raw, exchange
 
 SAID: dict[str, Any] = json.loads(REFERENCE.read_text(encoding="utf-8"))["paths"]
 OPERATIONS = [(method.upper(), path, said) for path, methods in SAID.items() for method, said in methods.items()]
@@ -221,3 +221,27 @@ async def test_a_field_of_a_line_that_is_no_text_is_refused_by_its_name(api: Api
     (said,) = (await api.ask("POST", "/v1/timers/bulk", line, Content_Type="application/x-ndjson")).lines
     assert said["outcome"] == "refused"
     assert said["why"].startswith(f"{name} ")
+
+
+@pytest.mark.parametrize(
+    ("request_", "words"),
+    [
+        (b"GET / HTTP/1.1\r\nHost: a\r\nShardclock-Tenant: a\x00b\r\n\r\n", f"Shardclock-Tenant {NUL}"),
+        (b"GET / HTTP/1.1\r\nHost: a\r\nIdempotency-Key: \x01\r\n\r\n", "Idempotency-Key holds a control character"),
+        (
+            b"GET /v1/timers?name=\xc3\xa4 HTTP/1.1\r\nHost: a\r\n\r\n",
+            "letters beyond ASCII; write them in UTF-8, as %XX",
+        ),
+        (b"GET /v1/timers/by-name/\xff HTTP/1.1\r\nHost: a\r\n\r\n", "letters beyond ASCII"),
+        (b"GET / HTTP/1.1\r\nno header\r\n\r\n", "the request is not HTTP/1.1: invalid header token"),
+        (b"\x16\x03\x01\x02\x00", "the request is not HTTP/1.1: "),
+        (
+            b"POST /v1/timers HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n1",
+            "duplicate Content-Length",
+        ),
+    ],
+)
+async def test_what_is_no_request_of_http_is_told_why(api: Api, request_: bytes, words: str) -> None:
+    said = await exchange(api.url, request_)
+    assert (said.status, said.headers["content-type"]) == (400, "application/problem+json")
+    assert words in said.detail

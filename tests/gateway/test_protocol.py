@@ -119,6 +119,14 @@ async def test_a_refusal_does_not_stand_within_another_answer(api: Api) -> None:
         assert b"431" not in await wire.closed()
 
 
+async def test_what_is_no_request_is_not_told_within_another_answer(api: Api) -> None:
+    async with connected(api) as wire:
+        await wire.send(FOLLOWING)
+        await eventually(lambda: api.gateway.stream_places.taken == 1)
+        await wire.send(b"no request\r\n\r\n")
+        assert b"400" not in await wire.closed()
+
+
 @pytest.mark.parametrize(
     ("begun", "piece"),
     [

@@ -32,13 +32,18 @@ async def ask_raw(
     url: str, method: str, path: str, *, headers: Pairs = (), body: bytes = b"", host: Pairs = LOCAL
 ) -> RawAnswer:
     """Send one request to a server, and read until it closes the connection."""
-    address, port = url.removeprefix("http://").split(":")
     ends: Pairs = ((b"Connection", b"close"),)
     length: Pairs = ((b"Content-Length", str(len(body)).encode()),) if body else ()
     lines = [name + b": " + value for name, value in (*host, *headers, *length, *ends)]
+    return await exchange(url, b"\r\n".join([f"{method} {path} HTTP/1.1".encode(), *lines, b"", body]))
+
+
+async def exchange(url: str, request: bytes) -> RawAnswer:
+    """Send these bytes to a server, and read until it closes the connection."""
+    address, port = url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(address, int(port))
     try:
-        writer.write(b"\r\n".join([f"{method} {path} HTTP/1.1".encode(), *lines, b"", body]))
+        writer.write(request)
         async with asyncio.timeout(BOUND_S):
             came = await reader.read()
     finally:

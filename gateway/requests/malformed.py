@@ -1,0 +1,28 @@
+"""Say what is wrong with bytes that the parser of HTTP refuses: it names no header, and no way out."""
+
+import re
+
+from gateway.requests.problems import UNREADABLE, Problem
+from timers.texts import NUL
+
+# A header whose value has a control character; a tab may be within one.
+BAD_VALUE = re.compile(rb"(?:^|\n)([!-9;-~]{1,100}):[^\r\n]*?([\x00-\x08\x0b\x0c\x0e-\x1f\x7f])")
+TARGET = re.compile(rb"^[A-Z]+ [^\r\n]*[^\x00-\x7f]")
+
+
+def answer_of(piece: bytes, reason: str) -> bytes:
+    """Write the answer to a request of which the parser refused this piece; the connection ends with it."""
+    answer = Problem(UNREADABLE, sentence_of(piece, reason), headers={"Connection": "close"}).answer()
+    head = b"".join(name + b": " + value + b"\r\n" for name, value in answer.raw_headers)
+    return b"HTTP/1.1 400 Bad Request\r\n" + head + b"\r\n" + bytes(answer.body)
+
+
+def sentence_of(piece: bytes, reason: str) -> str:
+    """Name the header or the part at fault, if it is within the piece."""
+    if TARGET.match(piece):
+        return "the path and the query have letters beyond ASCII; write them in UTF-8, as %XX"
+    if found := BAD_VALUE.search(piece):
+        name, is_nul = found[1].decode(), found[2] == b"\0"
+        return f"{name} {NUL if is_nul else 'holds a control character, which no header may; leave it out'}"
+    why = "".join(it if it.isprintable() else "?" for it in reason)
+    return f"the request is not HTTP/1.1: {why[:1].lower()}{why[1:]}; send it as RFC 9112 has it"
