@@ -58,7 +58,8 @@ class Date:
 class Time:
     """Hold a time of day.
 
-    shape:   `dated_offset_s` is the offset of the date-time that a time of a named zone was taken from
+    shape:   `dated_offset_s` is the offset of the date-time that a time of a named zone was taken from, if a time
+             without a date has another
     units:   nanoseconds since midnight, less than a day
     """
 
@@ -100,7 +101,8 @@ class DateTime:
     @property
     def time(self) -> Time:
         """Return the time of day, which keeps the offset."""
-        return Time(self.ns, self.zone, self.offset_s if isinstance(self.zone, str) else None)
+        plain = Time(self.ns, self.zone)
+        return plain if plain.offset_s == self.offset_s else replace(plain, dated_offset_s=self.offset_s)
 
     @property
     def local_ns(self) -> int:

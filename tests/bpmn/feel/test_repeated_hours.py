@@ -209,6 +209,24 @@ def test_a_moment_of_a_zone_tells_its_offset_and_its_zone(row: list[str]) -> Non
     assert on("date and time(x, zone) = x and is(date and time(x, zone), x)") is True
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('is(time(@"2031-01-31T08:30:00@Europe/Paris"), @"08:30:00@Europe/Paris")', True),
+        ('is(time(@"2031-07-31T08:30:00@Europe/Paris"), @"08:30:00@Europe/Paris")', False),
+        ('time(@"2031-07-31T08:30:00@Europe/Paris") = @"08:30:00+02:00"', True),
+        ('time(@"2031-07-31T08:30:00@Europe/Paris") < @"08:30:00@Europe/Paris"', True),
+        ('string(time(@"2031-07-31T08:30:00@Europe/Paris"))', "08:30:00@Europe/Paris"),
+        ('time(@"2031-07-31T08:30:00@Europe/Paris").timezone', "Europe/Paris"),
+        ('string(time(@"2031-07-31T08:30:00@Europe/Paris") - @"08:30:00@Europe/Paris")', "-PT1H"),
+        ('time(@"2031-07-31T08:30:00+02:00").time offset', "PT2H"),
+        ('time(@"2031-07-31T08:30:00").time offset', None),
+    ],
+)
+def test_a_time_that_is_taken_from_a_date_time_has_its_offset(text: str, expected: object) -> None:
+    assert answer(text) == expected
+
+
 def test_the_two_readings_of_one_time_are_two_values() -> None:
     first, second = "2031-10-26T02:30:00@Europe/Berlin", "2031-10-26T02:30:00+01:00[Europe/Berlin]"
 
