@@ -4,6 +4,7 @@ Any number of gateways may run on one database. Each route is a use case of `ser
 is decided here is only how HTTP says it: who asks, what a body may be, and which status an outcome has.
 
     serving    run it: `shardclock gateway`, with `protocol`, which bounds what one connection may send
+    connections  so many are open, in all and by address
     app        put the parts together
     routes     what can be asked for
     upkeep     what a gateway does beside requests

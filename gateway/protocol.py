@@ -10,21 +10,35 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from gateway.connections import Connections
 from gateway.requests import malformed
+from gateway.requests.callers import TENANT
+from gateway.requests.problems import RETRY_AFTER_S, unavailable
 
 HEAD_BYTES_MAX = 65_536  # the request line and all headers; also what comes after a piece of a body and is none
 HEAD_S = 10.0  # from a connection's begin, or from a request's first byte, to the end of its headers
 REST_S = 10.0  # from an answer's end to that of its request: who closes at once may cut off the answer
 UNREAD_S = 30.0  # in which a client reads this much of what waits for it, or all of it
 READ_LEAST_BYTES = 16_384
+UNPROVEN_S = 10.0  # between two requests of a connection on which no known caller has asked
+NO_ROOM = unavailable("this gateway has as many connections as it may have; connect again later").answer()
+FULL = (
+    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\n"
+    b"retry-after: %d\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%b"
+    % (RETRY_AFTER_S, len(NO_ROOM.body), bytes(NO_ROOM.body))
+)
 TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
 class BoundedProtocol(HttpToolsProtocol):
     """Close a connection of which a part is too large, or does not end, or whose client reads no more."""
 
-    def __init__(self, *given: Any, **more: Any) -> None:
+    def __init__(self, *given: Any, connections: Connections, **more: Any) -> None:
         super().__init__(*given, **more)
+        self._all = connections
+        self._is_proven = False  # by a request of a known caller
+        self._keep_alive_s = self.timeout_keep_alive
+        self.timeout_keep_alive = min(self.timeout_keep_alive, UNPROVEN_S)  # type: ignore[assignment] # it is added
         self._bare_bytes = 0  # since the last piece of a body, or the end of a request
         self._in_body = False  # also in its trailers
         self._is_answered = True  # what was asked last
@@ -33,12 +47,21 @@ class BoundedProtocol(HttpToolsProtocol):
         self._unread: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
-        """Begin to wait for a first request."""
+        """Begin to wait for a first request, if there is room for another connection."""
         super().connection_made(transport)
-        self._expect_within(HEAD_S)
+        if self._all.admit(self, self.client[0] if self.client else ""):
+            self._expect_within(HEAD_S)
+        else:
+            transport.write(FULL)
+            transport.close()
+
+    def end(self) -> None:
+        """Close the connection: another one needs its place."""
+        self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait for nothing any more."""
+        self._all.leave(self)
         self._expect_nothing()
         self._be_read()
         super().connection_lost(exc)
@@ -75,6 +98,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._in_body = True
         self._is_answered = False
         self._bare_bytes = 0
+        self._all.begin(self)
         self._expect_nothing()
         super().on_headers_complete()
         self.headers = []  # a trailer is no header, and the parser tells of both alike
@@ -97,8 +121,13 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """Wait for the request's end, if the answer ended before it."""
+        if not self._is_proven and TENANT in self.cycle.scope["state"]:
+            self._is_proven = True
+            self.timeout_keep_alive = self._keep_alive_s
         super().on_response_complete()
         self._is_answered = self.cycle.response_complete  # else it is that of an earlier request
+        if self._is_answered:
+            self._all.rest(self, is_proven=self._is_proven)
         if self._in_body and self._is_answered:
             self._expect_within(REST_S)
 

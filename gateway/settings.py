@@ -77,6 +77,9 @@ class GatewaySettings(BaseModel):
         ge=0,
         description="programs that wait at one gateway for a service task",
     )
+    gateway_connections_max: int | None = Field(
+        None, ge=16, description="open connections of clients; none: what the process's files leave, but about 100"
+    )
     gateway_sessions: int = Field(16, ge=2, le=200, description="connections to Postgres at most, of one gateway")
     gateway_wait_s: float = Field(0.8, gt=0, le=60, description="for a free connection, before it answers 503")
     gateway_timeout_s: float = Field(5.0, gt=0, le=60, description="for an answer of Postgres, before it answers 503")

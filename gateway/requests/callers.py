@@ -21,6 +21,7 @@ from timers.refusal import shortened
 
 TENANT_HEADER = "Shardclock-Tenant"
 DEFAULT_TENANT = "default"
+TENANT = "tenant_id"  # the place in a request's state of its known caller's tenant
 BEARER = "bearer"
 # What a browser sends with a request of its user's own, or of the gateway's own page; other pages' have other values.
 OWN_SITES = frozenset({"none", "same-origin"})

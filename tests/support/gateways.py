@@ -9,7 +9,7 @@ import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from yarl import URL
 
 from cluster.testing.api import QuickServer
 from gateway.app import make_app
+from gateway.connections import Connections
 from gateway.gateway import Gateway
 from gateway.protocol import BoundedProtocol
 from gateway.requests.problems import MEDIA_TYPE
@@ -144,13 +145,21 @@ class Api:
 
 @asynccontextmanager
 async def serving(
-    dsn: str, *, needs_keys: bool = False, role: str = "gateway", idle_s: float = 5.0, **settings: Any
+    dsn: str,
+    *,
+    needs_keys: bool = False,
+    role: str = "gateway",
+    idle_s: float = 5.0,
+    connections: int = 10_000,
+    **settings: Any,
 ) -> AsyncIterator[Api]:
     """Run a gateway on a database, with the rights of a role; who asks nothing is kept for `idle_s`."""
     app = make_app(GatewaySettings(**settings), as_role(dsn, role) if role else dsn, needs_keys=needs_keys)
     listener = socket.create_server(("127.0.0.1", 0))
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    config = uvicorn.Config(app, http=BoundedProtocol, ws="none", log_config=None, access_log=False)
+    app.state.connections = Connections(connections)
+    protocol = partial(BoundedProtocol, connections=app.state.connections)
+    config = uvicorn.Config(app, http=protocol, ws="none", log_config=None, access_log=False)  # type: ignore[arg-type] # it only calls it
     config.timeout_keep_alive = idle_s  # type: ignore[assignment] # it is only added to a moment
     server = QuickServer(config)
     task = asyncio.create_task(server.serve([listener]))

@@ -19,6 +19,7 @@ from unittest import mock
 
 import aiohttp
 
+from gateway import connections
 from gateway.limits import quotas
 from gateway.requests import key_lookups
 from gateway.requests.listing import PIECE_BYTES
@@ -315,6 +316,29 @@ class Reader:
         self.bytes += len(message["body"])
 
 
+async def _connections(dsn: str) -> None:
+    """Let one address open connections on which nothing is sent, or which wait, and another one ask."""
+    async with serving(dsn, connections=16) as api, AsyncExitStack() as stack:
+        port = int(api.url.rpartition(":")[2])
+        connector = aiohttp.TCPConnector(local_addr=("127.0.0.2", 0), force_close=True)
+        elsewhere = Api(await stack.enter_async_context(aiohttp.ClientSession(connector=connector)), api.url, api.app)
+        with mock.patch.object(connections, "YOUNG_S", 0.0):
+            silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(40)]
+            await eventually(lambda: len(api.app.state.connections) == 12)
+            assert (await elsewhere.get("/v1/timers")).status == 200
+        # The oldest ones were closed for the others.
+        assert [await reader.read() for reader, _ in silent[:28]] == [b""] * 28
+        for _, writer in silent:
+            writer.close()
+        await eventually(lambda: len(api.app.state.connections) == 0)
+
+        async with asking(*(api.post(f"/v1/timers?{WAIT}", HOUR) for _ in range(20))) as asked:
+            await eventually(lambda: sum(it.done() for it in asked) == 8)
+            assert (await elsewhere.get("/v1/timers")).status == 200
+            api.stop()
+        assert [it.result().status for it in asked].count(503) == 8
+
+
 FLOODS: dict[str, Flood] = {
     "Pending timers": _quota("/v1/timers", lambda _: HOUR, gateway_timers_max=2),
     "Bytes of their payloads": _quota(
@@ -331,6 +355,7 @@ FLOODS: dict[str, Flood] = {
     "Previews of schedules": _previews,
     "Sessions on Postgres": _sessions,
     "API keys that are looked up": _keys,
+    "Connections of clients": _connections,
     "Bytes of long answers that are not read": _unread,
     "Bodies of many lines": _bodies,
 }

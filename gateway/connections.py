@@ -1,0 +1,123 @@
+"""Bound the open connections of one gateway, in all and by client address, below the files that its process may open.
+
+At a bound an idle connection makes room: one on which no known caller has asked first, the oldest of the address that
+has most of them. So a client that opens connections and sends nothing on them keeps no other client out.
+"""
+
+import resource
+import time
+from collections import Counter, defaultdict
+from ipaddress import IPv6Address, ip_address
+from typing import Protocol
+
+from gateway.limits.places import is_within_share
+
+FILES_KEPT = 64  # for listeners, sockets of hints and metrics, modules and certificates
+LEAST = 16
+YOUNG_S = 1.0  # a client's own next connections end none that has just begun: its request may be on its way
+SITE_CHARACTERS = 19  # of an IPv6 address in full: one client may have all of a /64
+
+
+class Connection(Protocol):
+    """A connection that can be ended."""
+
+    def end(self) -> None:
+        """Close it at once."""
+
+
+class Connections:
+    """Know which connections are open, whose they are, and which are idle."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._open: dict[Connection, str] = {}
+        self._by_address: Counter[str] = Counter()
+        # By address, the oldest first: connections on which no known caller has asked, and those of known callers.
+        self._unproven: defaultdict[str, dict[Connection, float]] = defaultdict(dict)  # since when
+        self._idle: defaultdict[str, dict[Connection, float]] = defaultdict(dict)
+
+    def __len__(self) -> int:
+        """Count the open connections."""
+        return len(self._open)
+
+    def count_of(self, address: str) -> int:
+        """Count the open connections of a client's address."""
+        return self._by_address[site_of(address)]
+
+    def admit(self, connection: Connection, address: str) -> bool:
+        """Take a new connection in, in the place of an idle one if need be; False: there is no room."""
+        site = site_of(address)
+        free = self.most - len(self)
+        if free and not is_within_share(self._by_address[site], free):
+            is_admitted = self._make_room(self._unproven, site, site) or self._make_room(self._idle, site, site)
+        else:
+            is_admitted = free > 0 or self._make_room_for(site)
+        if is_admitted:
+            self._open[connection] = site
+            self._by_address[site] += 1
+            self._unproven[site][connection] = time.monotonic()
+        return is_admitted
+
+    def begin(self, connection: Connection) -> None:
+        """Know that a request has come, so that the connection is not idle."""
+        if (site := self._open.get(connection)) is not None:
+            self._forget_idle(connection, site)
+
+    def rest(self, connection: Connection, *, is_proven: bool) -> None:
+        """Know that the last request is answered; `is_proven` if a known caller has sent one."""
+        if (site := self._open.get(connection)) is not None:
+            (self._idle if is_proven else self._unproven)[site][connection] = time.monotonic()
+
+    def leave(self, connection: Connection) -> None:
+        """Know that a connection is closed."""
+        if (site := self._open.pop(connection, None)) is None:
+            return
+        self._forget_idle(connection, site)
+        self._by_address[site] -= 1
+        if not self._by_address[site]:
+            del self._by_address[site]
+
+    def _forget_idle(self, connection: Connection, site: str) -> None:
+        for kind in (self._unproven, self._idle):
+            if (held := kind.get(site)) is not None:
+                held.pop(connection, None)
+                if not held:
+                    del kind[site]
+
+    def _make_room_for(self, site: str) -> bool:
+        """End an idle connection of the address that has most; one of a known caller only if that has more."""
+        if self._unproven:
+            most = max(self._unproven, key=lambda it: len(self._unproven[it]))
+            return self._make_room(self._unproven, most, site)
+        most = max(self._idle, key=self._by_address.__getitem__, default=site)
+        return self._by_address[most] > self._by_address[site] and self._make_room(self._idle, most, site)
+
+    def _make_room(self, kind: defaultdict[str, dict[Connection, float]], site: str, newcomer: str) -> bool:
+        """End the oldest connection of one kind of an address."""
+        if not (held := kind.get(site)):
+            return False
+        oldest, since_s = next(iter(held.items()))
+        if site == newcomer and time.monotonic() < since_s + YOUNG_S:
+            return False
+        self.leave(oldest)
+        oldest.end()
+        return True
+
+
+def site_of(address: str) -> str:
+    """Return what is counted as one client: an IPv4 address, or the network of an IPv6 address."""
+    try:
+        ip = ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if not isinstance(ip, IPv6Address):
+        return address
+    return str(ip.ipv4_mapped) if ip.ipv4_mapped else ip.exploded[:SITE_CHARACTERS]
+
+
+def connections_max(sessions: int) -> int:
+    """Say how many connections fit beside so many sessions, and let the process open all the files that it may."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return max(LEAST, hard - FILES_KEPT - sessions)
