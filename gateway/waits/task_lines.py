@@ -80,10 +80,11 @@ class TaskLines:
             return nothing
         self._begin_ringing()
         try:
+            line.rung.clear()  # before the look at `stopping`: the ring that comes with it is heard
             while not (self._stopping.is_set() or await is_gone()):
-                line.rung.clear()
                 if (seen := await look()) is not nothing or not await _until_rung(line.rung, is_gone, until_s):
                     return seen
+                line.rung.clear()
             return nothing
         finally:
             line.lock.release()
