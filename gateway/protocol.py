@@ -56,8 +56,8 @@ class BoundedProtocol(HttpToolsProtocol):
             transport.close()
 
     def end(self) -> None:
-        """Close the connection: another one needs its place."""
-        self.transport.close()
+        """Close the connection at once: another one needs its place."""
+        self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait for nothing any more."""
