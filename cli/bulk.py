@@ -69,8 +69,8 @@ def _remarks(bulk: BulkChange, words: Wording, *, yes: bool, as_json: bool) -> I
         return
     if bulk.left_out:
         yield (
-            f"left out: {bulk.left_out:,}, which belong to instances of processes: cancel those"
-            " (shardclock processes cancel), or move their tokens"
+            f"left out: {bulk.left_out:,}, which belong to jobs and instances of processes: change those"
+            " (shardclock jobs, shardclock processes), or their timers as an operator (shardclock operate)"
         )
     if not bulk.matched:
         yield "no other timer matches" if bulk.left_out else "no timer matches"

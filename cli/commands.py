@@ -35,6 +35,7 @@ COMMANDS: Mapping[str, str] = {
     "pause": "verbs:pause",
     "resume": "verbs:resume",
     "run-now": "verbs:run_now",
+    "operate": "operate:operate",
     "deploy": "processes:deploy",
     "tail": "status:tail",
     "status": "status:status",

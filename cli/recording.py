@@ -60,6 +60,7 @@ VERBS: Mapping[str, Callable[[Options], bool]] = {
     "pause": _if_many,
     "resume": _if_many,
     "reschedule": _if_many,
+    "operate": _always,
     "consumers reset": _if_yes,
     "consumers drop": _if_yes,
     "dead-letters redrive": _if_yes,

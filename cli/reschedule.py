@@ -44,16 +44,17 @@ from sql.session import Session
 from timers.refusal import InvalidTimer, shortened
 
 OPERATION_CHARS_MAX = 200
+Shifted = Annotated[
+    str | None,
+    typer.Option("--shift", metavar="LENGTH", help="By a length, such as 1h or PT1H; -1d moves back by a day."),
+]
 
 
 def reschedule(
     timer_key: Key = None,
     delay: In = None,
     at: At = None,
-    shift: Annotated[
-        str | None,
-        typer.Option("--shift", metavar="LENGTH", help="By a length, such as 1h or PT1H; -1d moves back by a day."),
-    ] = None,
+    shift: Shifted = None,
     every: Every = None,
     cron: Cron = None,
     zone: Zone = None,
@@ -100,7 +101,7 @@ def _destination(
     given = {
         "delay": None if delay is None else str(read_length("--in", delay)),
         "due_date": at,
-        "shift": None if shift is None else _shift(shift),
+        "shift": None if shift is None else read_shift(shift),
         "schedule": rule and rule.text,
         "zone": zone,
         "missed": missed,
@@ -116,7 +117,11 @@ async def _move(session: Session, which: TimerRef, *, to: Destination, called: M
         raise InvalidTimer(in_options(str(refusal), called)) from None
 
 
-def _shift(text: str) -> str:
+def read_shift(text: str) -> str:
+    """Read the length of --shift, with its sign.
+
+    errors:  InvalidTimer  it is none
+    """
     sign, length = ("-", text[1:]) if text.startswith("-") else ("", text.removeprefix("+"))
     return f"{sign}{read_length('--shift', length, sign=sign)}"
 

@@ -64,7 +64,7 @@ def cancel(
     which = one_or_many(timer_key, name, wanted, every=all_timers)
     if isinstance(which, TimerRef):
         return change_one(which, partial(cancel_timer, reason=reason), CANCELED, as_json=as_json)
-    change = Change(("PENDING", "PAUSED"), partial(cancel_timers, reason=reason), spares=True)
+    change = Change(("PENDING", "PAUSED"), partial(cancel_timers, reason=reason))
     key = which.process_instance_key
     if key is not None and which == Filter(process_instance_key=key):
         # In one statement, so that an occurrence created during the search is cancelled too.

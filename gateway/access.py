@@ -13,6 +13,7 @@ from gateway.requests.callers import Caller
 from gateway.requests.problems import NOT_ALLOWED, REFUSED, Problem
 from gateway.requests.recording import LOOKING, RECORDED_SCOPES, act_of, begin_act, drop_act
 from service.audit import DONE
+from service.job_runs import TARGET_OF_JOB
 from sql.audit.acts import record_act
 from sql.session import Session, Tenants
 
@@ -57,6 +58,15 @@ def _begin_tenants_act(request: Request, caller: Caller) -> None:
     if not caller.is_operator:
         gateway_of(request).quotas.take_act(caller.tenant_id)
     begin_act(request, caller, tenant_id=caller.tenant_id)
+
+
+def require_overseer(caller: Caller, target: str) -> None:
+    """Refuse a tenant's key for a timer of a job: jobs are the whole installation's.
+
+    errors:  Problem  the key is a tenant's, and the target is a job's
+    """
+    if target.startswith(TARGET_OF_JOB) and not caller.is_operator:
+        raise Problem(NOT_ALLOWED, f"the key {caller.key}… is a tenant's; use a key that was made with --all-tenants")
 
 
 def operating(scope: str) -> Callable[..., Caller]:

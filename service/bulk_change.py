@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from sql.clients.history import Filter, find_keys, find_timers_of_instances
+from sql.clients.history import Filter, find_keys, find_timers_of_system
 from sql.retry import Retry
 from sql.session import Session, StoreUnavailable
 from timers.refusal import InvalidTimer
@@ -25,14 +25,12 @@ class Change:
     """One change to many timers.
 
     `states` are the states of the timers that can be changed. `page` changes the timers with some keys and returns how
-    many it changed. `whole`, if given, changes all timers that the filter finds in one statement. If it `spares` what
-    instances of BPMN processes wait for, their timers are left out.
+    many it changed. `whole`, if given, changes all timers that the filter finds in one statement.
     """
 
     states: tuple[str, ...]
     page: Callable[[Session, Sequence[int]], Awaitable[int]]
     whole: Callable[[Session], Awaitable[int]] | None = None
-    spares: bool = False
 
 
 class BulkBroken(Exception):
@@ -54,7 +52,7 @@ class BulkChange:
     """One bulk change under way.
 
     `matched` timers were found, and `changed` of them were changed. Up to `unsure` more may be: the answer was lost.
-    `left_out` others were found that belong to instances of BPMN processes, and that the change spares.
+    `left_out` others were found that belong to jobs and processes, which no client changes.
     `refusal` is the reason why a page was refused after others had been changed.
     """
 
@@ -98,7 +96,7 @@ class BulkChange:
             while True:
                 search = partial(find_keys, session, state, self.wanted, size=FOUND_TIMERS, after_key=last)
                 found, _ = await PAGE_RETRY.run(search)
-                keys.extend(await self._unspared(session, found))
+                keys.extend(await self._of_clients(session, found))
                 progress.found(len(keys), all_found=False)
                 if len(found) < FOUND_TIMERS:
                     break
@@ -106,13 +104,13 @@ class BulkChange:
         progress.found(len(keys), all_found=True)
         return keys
 
-    async def _unspared(self, session: Session, found: Sequence[int]) -> Sequence[int]:
-        """Keep those timers that are to be changed, and count those that are left out."""
-        if not self.change.spares or not found:
+    async def _of_clients(self, session: Session, found: Sequence[int]) -> Sequence[int]:
+        """Leave out the timers of jobs and processes, and count them."""
+        if not found:
             return found
-        spared, _ = await PAGE_RETRY.run(partial(find_timers_of_instances, session, found))
-        self.left_out += len(spared)
-        return [key for key in found if key not in spared]
+        left_out, _ = await PAGE_RETRY.run(partial(find_timers_of_system, session, found))
+        self.left_out += len(left_out)
+        return [key for key in found if key not in left_out]
 
     async def _count(self, most: int, change: Callable[[], Awaitable[int]]) -> None:
         """Make a change to `most` timers at most, and count how many were changed."""

@@ -1,10 +1,11 @@
 """Where a pending timer is moved to: a moment, a delay from now, a shift from its own date, or another rule."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import TypeAlias, TypeVar
 from zoneinfo import ZoneInfo
 
+from shardclock.api.changes import OPERATED
 from sql.clients.verbs import NewRule, Shift, TimerRef, reschedule_timer
 from sql.metrics.status import read_clock
 from sql.session import Session, StoreUnavailable
@@ -20,27 +21,34 @@ Destination: TypeAlias = datetime | Duration | Shift | NewRule
 
 WHENS = ("delay", "due_date", "shift", "schedule")
 FIELDS = (*WHENS, "zone", "missed")
+ON_A_CLOCK = ("due_date", "schedule")
+MOMENTS = ("delay", "due_date", "shift")  # to which an operator moves a timer of a job or a process
 
 
-def destination_of(given: Mapping[str, str | None], *, called: Mapping[str, str] = NO_OTHER_NAMES) -> Destination:
+def destination_of(
+    given: Mapping[str, str | None],
+    *,
+    called: Mapping[str, str] = NO_OTHER_NAMES,
+    choices: Sequence[str] = WHENS,
+) -> Destination:
     """Read where a timer is to be moved, from texts by the names in `FIELDS`; what is missing or None is not given.
 
     Refusals call a field by its name, or by its name in `called` if the user knows it by another one.
 
-    errors:  InvalidTimer  not exactly one of the four, or a text that can't be read
+    errors:  InvalidTimer  not exactly one of the `choices`, or a text that can't be read
     """
     names = {field: called.get(field, field) for field in FIELDS}
     text = {field: value for field in FIELDS if (value := given.get(field)) is not None}
-    whens = [field for field in WHENS if field in text]
+    whens = [field for field in choices if field in text]
     if len(whens) != 1:
-        *others, last = (names[field] for field in WHENS)
+        *others, last = (names[field] for field in choices)
         raise InvalidTimer(f"say when: give exactly one of {', '.join(others)} and {last}")
     (when,) = whens
     if "missed" in text and when != "schedule":
         raise InvalidTimer(f"{names['missed']} goes with {names['schedule']}; leave it out")
     if "zone" in text and when in ("delay", "shift"):
         raise InvalidTimer(
-            f"{names['zone']} goes with {names['due_date']} and {names['schedule']};"
+            f"{names['zone']} goes with {' and '.join(names[it] for it in choices if it in ON_A_CLOCK)};"
             " a length is counted on the timer's own clock"
         )
     zone = _named(names["zone"], zone_of, text["zone"]) if "zone" in text else None
@@ -54,6 +62,26 @@ def destination_of(given: Mapping[str, str | None], *, called: Mapping[str, str]
     if missed is not None and missed not in set(Missed):
         raise InvalidTimer(f"{names['missed']} {shortened(missed)} is unknown: use {', '.join(Missed)}")
     return _named(names[when], lambda it: _rule(it, zone, missed), text[when])
+
+
+def operated_to(
+    verb: str, given: Mapping[str, str | None], *, called: Mapping[str, str] = NO_OTHER_NAMES
+) -> datetime | Duration | Shift | None:
+    """Read where an operator reschedules a timer of a job or a process to; None: it is paused or resumed.
+
+    errors:  InvalidTimer  no such verb, or a moment that it does not take, or that can't be read
+    """
+    if verb not in OPERATED:
+        raise InvalidTimer(f"verb {shortened(verb)} is unknown: use {', '.join(OPERATED)}")
+    if verb == "reschedule":
+        to = destination_of(given, called=called, choices=MOMENTS)
+        assert not isinstance(to, NewRule), "a rule is no choice"
+        return to
+    for field in (*MOMENTS, "zone"):
+        if given.get(field) is not None:
+            name = called.get(field, field)
+            raise InvalidTimer(f"{name} {shortened(given[field])} goes with reschedule, not with {verb}; leave it out")
+    return None
 
 
 async def move(session: Session, which: TimerRef, to: Destination) -> str:

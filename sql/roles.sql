@@ -157,7 +157,7 @@ to shardclock_reader, shardclock_scheduler, shardclock_shard;
 grant execute on function
     shardclock.find_timers, shardclock.find_keys, shardclock.has_targets, shardclock.origin, shardclock.hold_reason,
     shardclock.foreign_reason, shardclock.is_free,
-    shardclock.kind_of_target, shardclock.late_since, shardclock.log_horizon, shardclock.read_log
+    shardclock.kind_of_target, shardclock.is_of_system, shardclock.late_since, shardclock.log_horizon, shardclock.read_log
 to shardclock_reader, shardclock_scheduler, shardclock_shard;
 
 -- Scheduling: the verbs, and the functions that they call, because these run with the caller's rights.
@@ -180,7 +180,8 @@ grant execute on function
     shardclock.was_run, shardclock.ended_as, shardclock.log_of, shardclock.check_one_timer, shardclock.check_schedule,
     shardclock.check_due_date, shardclock.check_zone, shardclock.parse_delay, shardclock.shift_length,
     shardclock.delay_from_now, shardclock.later, shardclock.to_utc, shardclock.clock_of, shardclock.named_clock,
-    shardclock.agreed_zone
+    shardclock.agreed_zone, shardclock.check_client_timer, shardclock.keys_of_clients, shardclock.target_of_client,
+    shardclock.cancel_rows, shardclock.pause_rows, shardclock.resume_rows
 to shardclock_scheduler;
 
 -- The verbs of jobs. An application may start a job in its own transaction, as it schedules a timer.
@@ -274,9 +275,20 @@ grant insert, update, delete on shardclock.tenants to shardclock_shard;
 grant insert, update, delete on shardclock.consumers, shardclock.records_aside to shardclock_shard;
 grant execute on function shardclock.reset_group to shardclock_shard;
 
+-- `operate` changes the timers of jobs and processes, with the rights of its caller, whom the record names.
+grant execute on function
+    shardclock.operate_timer, shardclock.pause_rows, shardclock.resume_rows, shardclock.move_timers,
+    shardclock.log_of, shardclock.pending_key, shardclock.check_one_timer, shardclock.ended_as,
+    shardclock.check_due_date, shardclock.delay_from_now, shardclock.parse_delay, shardclock.plain_length,
+    shardclock.shift_length, shardclock.later, shardclock.to_utc, shardclock.clock_of, shardclock.named_clock
+to shardclock_shard;
+grant usage on sequence shardclock.rescheduled_seq, shardclock.paused_seq, shardclock.resumed_seq
+to shardclock_shard;
+
 -- The rules of a row are checked with the rights of the role that writes the row.
 grant execute on function
-    shardclock.broken_rule, shardclock.named_target, shardclock.out_of_range, shardclock.unknown_target,
+    shardclock.broken_rule, shardclock.reserved_rule, shardclock.is_reserved_name, shardclock.reserved,
+    shardclock.named_target, shardclock.out_of_range, shardclock.unknown_target,
     shardclock.is_too_deep, shardclock.too_deep
 to shardclock_shard, shardclock_scheduler;
 -- A role that writes a timer may find that the sequence of keys was set back.
@@ -354,7 +366,8 @@ begin
     grant select, insert, update, delete on shardclock.endpoints to shardclock_gateway;
     grant execute on function
         shardclock.redrive_dead_letters, shardclock.discard_dead_letters, shardclock.lock_delivery,
-        shardclock.cancel_delivery, shardclock.retry_delivery, shardclock.retry_deliveries, shardclock.closed_target
+        shardclock.cancel_delivery, shardclock.retry_delivery, shardclock.retry_deliveries, shardclock.closed_target,
+        shardclock.operate_timer
     to shardclock_gateway;
     grant execute on function shardclock.end_of_page to shardclock_gateway;
     grant execute on function

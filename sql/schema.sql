@@ -954,24 +954,26 @@ ALTER TABLE ONLY shardclock.holders
 -- cancel_delivery(bigint, text)  0018_processes.sql
 -- cancel_instance(bigint, text)  0041_states_in_order.sql
 -- cancel_job(text, text)  0024_cancelled_for_good.sql
--- cancel_process_instance(bigint, text)  0037_instances_of_clients.sql
+-- cancel_process_instance(bigint, text)  0049_reserved_names.sql
+-- cancel_rows(bigint[], text, boolean)  0049_reserved_names.sql
 -- cancel_start(bigint, bigint)  0046_who_cancelled.sql
 -- cancel_timer(bigint, text, text, text)  0006_verbs.sql
--- cancel_timers(bigint[], text)  0037_instances_of_clients.sql
+-- cancel_timers(bigint[], text)  0049_reserved_names.sql
 -- change_rules(bigint[], text, text, text)  0053_runs_and_queues.sql
--- change_timer(text, bigint, text, text, text)  0037_instances_of_clients.sql
+-- change_timer(text, bigint, text, text, text)  0049_reserved_names.sql
 -- changes_of_job(jsonb)  0015_job_files.sql
+-- check_client_timer(bigint)  0049_reserved_names.sql
 -- check_due_date(timestamp with time zone, text, text)  0004_dates.sql
 -- check_nobody_keeps(text)  0002_command_log.sql
 -- check_on_conflict(text, text)  0005_schedule.sql
 -- check_one_timer(bigint, text)  0006_verbs.sql
 -- check_schedule(text)  0004_dates.sql
--- check_timer()  0001_timers.sql
+-- check_timer()  0049_reserved_names.sql
 -- check_variables(jsonb)  0051_limits_of_processes.sql
 -- check_zone(text)  0004_dates.sql
 -- claim_task(bigint, text, text)  0035_whose_tasks.sql
 -- clock_of(timestamp with time zone, text)  0004_dates.sql
--- close_starts(bigint)  0018_processes.sql
+-- close_starts(bigint)  0049_reserved_names.sql
 -- closed_target(text, text)  0053_runs_and_queues.sql
 -- complete_service_task(bigint, integer, jsonb, text)  0036_programs.sql
 -- complete_task(bigint, jsonb, text, text)  0035_whose_tasks.sql
@@ -1004,14 +1006,17 @@ ALTER TABLE ONLY shardclock.holders
 -- foreign_reason(text, shardclock.identity)  0028_operators_hold.sql
 -- forget_business_keys()  0041_states_in_order.sql
 -- forget_requests()  0013_api.sql
--- has_no_start(text)  0011_jobs.sql
+-- has_no_start(text)  0049_reserved_names.sql
 -- has_old_timer(text, interval)  0030_what_jobs_leave.sql
 -- has_targets()  0022_signals.sql
 -- hold_reason(text)  0028_operators_hold.sql
 -- is_free(bigint, timestamp with time zone, timestamp with time zone, interval, bigint[])  0001_timers.sql
 -- is_key_used(bigint)  0020_policies.sql
+-- is_of_system(text)  0049_reserved_names.sql
+-- is_reserved_name(text)  0049_reserved_names.sql
 -- is_same_timer(shardclock.timers, shardclock.timers)  0005_schedule.sql
 -- is_too_deep(jsonb)  0051_limits_of_processes.sql
+-- keys_of_clients(bigint[])  0049_reserved_names.sql
 -- kind_of_target(text)  0018_processes.sql
 -- late_since(timestamp with time zone, timestamp with time zone, timestamp with time zone, bigint)  0001_timers.sql
 -- later(timestamp with time zone, interval, text)  0004_dates.sql
@@ -1029,16 +1034,18 @@ ALTER TABLE ONLY shardclock.holders
 -- move_tokens(bigint, bigint[], text[], text)  0018_processes.sql
 -- named_clock(timestamp with time zone, text)  0004_dates.sql
 -- named_target(shardclock.timers, shardclock.timers)  0018_processes.sql
--- new_timer(timestamp with time zone, text, text, text, text, jsonb, text, text, text, bigint, bigint, text, text)  0005_schedule.sql
+-- new_timer(timestamp with time zone, text, text, text, text, jsonb, text, text, text, bigint, bigint, text, text)  0049_reserved_names.sql
 -- next_start(double precision, timestamp with time zone)  0011_jobs.sql
 -- note_key_prefix()  0037_instances_of_clients.sql
 -- open_group(text, integer)  0008_consumers.sql
 -- open_starts(bigint, boolean)  0018_processes.sql
+-- operate_timer(text, bigint, text, text, timestamp with time zone, text, text, text)  0049_reserved_names.sql
 -- origin()  0003_cluster.sql
 -- out_of_range(timestamp with time zone, text)  0001_timers.sql
 -- parse_delay(text, text)  0004_dates.sql
+-- pause_rows(bigint[], text, boolean)  0049_reserved_names.sql
 -- pause_timer(bigint, text, text, text)  0006_verbs.sql
--- pause_timers(bigint[], text)  0006_verbs.sql
+-- pause_timers(bigint[], text)  0049_reserved_names.sql
 -- pending_key(bigint, text, text)  0006_verbs.sql
 -- plain_length(text)  0004_dates.sql
 -- plan_job(shardclock.jobs, timestamp with time zone)  0011_jobs.sql
@@ -1051,12 +1058,15 @@ ALTER TABLE ONLY shardclock.holders
 -- rehome_log_default()  0002_command_log.sql
 -- remove_job(text)  0030_what_jobs_leave.sql
 -- request_slot(timestamp with time zone)  0013_api.sql
--- reschedule_timer(bigint, text, text, timestamp with time zone, text, text, text, text, text)  0006_verbs.sql
+-- reschedule_timer(bigint, text, text, timestamp with time zone, text, text, text, text, text)  0049_reserved_names.sql
+-- reserved(text, text)  0049_reserved_names.sql
+-- reserved_rule(shardclock.timers)  0049_reserved_names.sql
 -- reset_group(text, bigint, integer)  0008_consumers.sql
 -- resolve_incident(bigint, bigint, text)  0023_mended_ends.sql
 -- resume_job(shardclock.jobs)  0011_jobs.sql
+-- resume_rows(bigint[], boolean)  0049_reserved_names.sql
 -- resume_timer(bigint, text, text)  0006_verbs.sql
--- resume_timers(bigint[])  0006_verbs.sql
+-- resume_timers(bigint[])  0049_reserved_names.sql
 -- retry_deliveries(bigint[])  0026_deliveries_in_hand.sql
 -- retry_delivery(bigint)  0014_targets.sql
 -- run_job(text, jsonb)  0053_runs_and_queues.sql
@@ -1066,10 +1076,11 @@ ALTER TABLE ONLY shardclock.holders
 -- send_signal(bigint, text, jsonb, bigint, text)  0037_instances_of_clients.sql
 -- set_variables(bigint, jsonb, bigint, text)  0018_processes.sql
 -- shift_length(text)  0004_dates.sql
--- shift_timers(bigint[], text, text)  0006_verbs.sql
+-- shift_timers(bigint[], text, text)  0049_reserved_names.sql
 -- signal_instance(bigint, text, jsonb, bigint)  0031_who_did_it.sql
 -- start_process(text, jsonb, text, integer, text, text)  0037_instances_of_clients.sql
 -- stop_job(shardclock.jobs, text)  0011_jobs.sql
+-- target_of_client(text)  0049_reserved_names.sql
 -- tenant_of_instance(bigint, text)  0018_processes.sql
 -- tend_jobs(bigint)  0011_jobs.sql
 -- throw_service_task_error(bigint, integer, text, text, jsonb, text)  0018_processes.sql

@@ -137,12 +137,6 @@ Name = Annotated[str, StringConstraints(min_length=1, max_length=NAME_CHARS_MAX,
 Key = Annotated[int, Field(ge=1, le=BIGINT_MAX)]
 
 
-def _target(name: str) -> str:
-    if name.startswith("process:"):
-        raise ValueError("the engine's own")
-    return name
-
-
 NAME_RULE = f"1 to {NAME_CHARS_MAX} characters of text, none of them a control character"
 KEY_RULE = f"a whole number from 1 to {BIGINT_MAX}"
 
@@ -176,9 +170,7 @@ class NewTimer(BaseModel):
     )
     tenant_id: Name = Field("default", description=NAME_RULE)
     timer_type: TimerType = Field(TimerType.USER, strict=False, description=f"one of {', '.join(TimerType)}, as text")
-    target: Annotated[Name, AfterValidator(_target)] = Field(
-        "log", description="log, a handler that an app has declared, or webhook:NAME"
-    )
+    target: Name = Field("log", description="log, a handler that an app has declared, or webhook:NAME")
     target_element_id: Name | None = Field(None, description=NAME_RULE)
     process_instance_key: Key | None = Field(None, description=KEY_RULE)
     element_instance_key: Key | None = Field(None, description=KEY_RULE)

@@ -116,7 +116,7 @@ class PreviewAnswer(Answer):
 
 LEFT_OUT = Field(
     examples=[0],
-    description="so many more match a cancel, and are left out: they belong to instances, which wait for them",
+    description="so many more match, and are left out: they belong to jobs and instances of processes",
 )
 
 

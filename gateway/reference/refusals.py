@@ -38,15 +38,14 @@ BY_PARAMETER: Mapping[str, Collection[Kind]] = {
     "If-Match": {STALE},
     "wait": {OVER_QUOTA},
 }
-CHANGES = ("move_timer", "cancel_timer", "pause_timer", "resume_timer", "run_timer")
-CONFLICTING = ("move_timer", "cancel_timer")  # no date is planned yet, or an instance waits for it
+CHANGES = ("move_timer", "cancel_timer", "pause_timer", "resume_timer", "run_timer", "operate_timer")
 OWN: Mapping[str, Collection[Kind]] = {
     "create_timer": {NAME_TAKEN, OVER_QUOTA},
     "create_timers": {OVER_QUOTA},
     "put_timer": {OVER_QUOTA},
     **{f"{verb}_timers": {MORE_MATCH} for verb in ("cancel", "pause", "resume", "shift")},
-    **{name: {TOO_LATE} for change in CHANGES for name in (change, f"{change}_by_name")},
-    **{name: {TOO_LATE, CONFLICT} for change in CONFLICTING for name in (change, f"{change}_by_name")},
+    # No date is planned yet; or it is a timer of a job or a process, or, for an operator, is not.
+    **{name: {TOO_LATE, CONFLICT} for change in CHANGES for name in (change, f"{change}_by_name")},
     "retry_delivery": {TOO_LATE},
     "cancel_delivery": {TOO_LATE, CONFLICT},
     **{name: {CONFLICT} for name in ("redrive_dead_letter", "redrive_dead_letters")},

@@ -100,6 +100,17 @@ def seconds_of(name: str, text: str) -> float:
         raise Problem(REFUSED, f"{name} {refusal}") from None
 
 
+async def find_shown(session: Session, which: TimerRef, caller: Caller) -> TimerState:
+    """Find a timer of the caller's tenant to show it; those of jobs are shown to keys for all tenants alone.
+
+    errors:  UnknownTimer  there is none
+    """
+    timer = await find_own(session, which, caller)
+    if not caller.sees(timer.tenant_id, timer.target):
+        raise UnknownTimer(which)
+    return timer
+
+
 async def find_own(session: Session, which: TimerRef, caller: Caller) -> TimerState:
     """Find a timer of the caller's tenant; one of another tenant is not there.
 

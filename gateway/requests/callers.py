@@ -14,6 +14,7 @@ from starlette.datastructures import Headers
 from gateway.requests.headers import header_of
 from gateway.requests.key_lookups import KeyLookups
 from gateway.requests.problems import NO_KEY, NOT_ALLOWED, NOT_FOUND, REFUSED, Problem
+from service.job_runs import TARGET_OF_JOB
 from service.keys import SCOPES, UnknownKey, allows, found_or_refused
 from sql.session import Tenants
 from timers.model import NAME_CHARS_MAX, NAME_RULE
@@ -44,6 +45,13 @@ class Caller:
     def tenants(self) -> Tenants:
         """Say whose rows Postgres may show while this caller is served."""
         return frozenset({self.tenant_id})
+
+    def sees(self, tenant_id: str, target: str) -> bool:
+        """Say whether a timer and its records are shown to the caller.
+
+        Jobs are the whole installation's: keys for all tenants alone see their timers, records and operators' reasons.
+        """
+        return tenant_id == self.tenant_id and (self.is_operator or not target.startswith(TARGET_OF_JOB))
 
     def require(self, scope: str) -> None:
         """Refuse what the key may not do.

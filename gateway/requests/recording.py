@@ -32,6 +32,8 @@ CALLED = {
     "timers bulk pause": "pause",
     "timers bulk resume": "resume",
     "timers bulk shift": "reschedule",
+    "timers operate": "operate",
+    "timers by-name operate": "operate",
     "cluster scale": "scale",
     "cluster ramp": "ramp",
     "cluster hold": "hold",

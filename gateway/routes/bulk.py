@@ -108,7 +108,7 @@ def _change_of(verb: str, asked: BulkChangeRequest, *, operation: str) -> Change
         raise InvalidTimer(f"reason {shortened(asked.reason)} is for cancel and pause; leave it out")
     match verb:
         case "cancel":
-            return Change(("PENDING", "PAUSED"), partial(cancel_timers, reason=asked.reason), spares=True)
+            return Change(("PENDING", "PAUSED"), partial(cancel_timers, reason=asked.reason))
         case "pause":
             return Change(("PENDING",), partial(pause_timers, reason=asked.reason))
         case "resume":

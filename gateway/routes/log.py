@@ -58,7 +58,7 @@ async def read_page(
         for _ in range(PAGES_AT_ONCE if wait_s else 1):
             async with gateway.pool.session(caller.tenants) as session:
                 page = await read_own(session, position, limit=limit)
-            own = [record for record in page.records if record.tenant_id == caller.tenant_id]
+            own = [record for record in page.records if caller.sees(record.tenant_id, record.target)]
             is_end, position = page.next <= position, page.next
             if own or is_end:
                 return own or None
@@ -118,7 +118,7 @@ async def _events(request: Request, gateway: Gateway, caller: Caller, position: 
                 page = await read_own(session, position, limit=READ_MAX, payload_bytes=STREAM_BYTES)
         except StoreUnavailable:
             page = OwnRecords([], position)
-        own = [record for record in page.records if record.tenant_id == caller.tenant_id]
+        own = [record for record in page.records if caller.sees(record.tenant_id, record.target)]
         if own:
             async for events in _written(own):
                 yield events

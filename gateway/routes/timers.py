@@ -15,13 +15,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive
 
-from gateway.access import Asking, Reader, Writer
+from gateway.access import Asking, Manager, Reader, Writer, require_overseer
 from gateway.answers.log import RecordAnswer, RecordsAnswer
 from gateway.answers.timers import ChangedAnswer, ExplainedAnswer, TimerAnswer, TimersAnswer
 from gateway.fields import read_model
 from gateway.gateway import Here
 from gateway.reference.openapi import WAIT, body_of
-from gateway.requests.asked import PAID, ReasonRequest, TimersFilter, find_own
+from gateway.requests.asked import PAID, ReasonRequest, TimersFilter, find_own, find_shown
 from gateway.requests.bodies import TIMER, read_object
 from gateway.requests.idempotency import request_of
 from gateway.requests.listing import listing
@@ -33,13 +33,14 @@ from gateway.waits.later import Later
 from gateway.waits.timer_ends import TimerEnds, find_end
 from service.explain import explain
 from service.filters import moment_of
-from service.moves import destination_of, move
+from service.moves import destination_of, move, operated_to
 from service.story import gather
-from shardclock.api.changes import CANCELED, PAUSED, RESCHEDULED, RESUMED, RUN
+from shardclock.api.changes import CANCELED, OPERATED, PAUSED, RESCHEDULED, RESUMED, RUN
 from sql.clients.history import find_timers, records_of
-from sql.clients.verbs import TimerRef, cancel_timer, pause_timer, resume_timer, run_timer
+from sql.clients.verbs import TimerRef, cancel_timer, operate_timer, pause_timer, resume_timer, run_timer
 from sql.log.records import PAGE_BYTES, LogRecord
 from sql.metrics.status import read_clock
+from sql.session import Session
 from timers.model import NewTimer
 from timers.refusal import InvalidTimer, shortened
 
@@ -61,6 +62,19 @@ class RescheduleRequest(BaseModel):
     schedule: str | None = Field(None, examples=["0 8 * * MON"], description="another rule, an ISO 8601 repeat or cron")
     zone: str | None = Field(None, examples=["Europe/Berlin"], description="beside a local due date or a rule")
     missed: str | None = Field(None, examples=["skip"], description="beside a rule; if not given, as before")
+
+
+class OperateRequest(BaseModel):
+    """How an operator changes a timer of a job or a process."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    verb: str = Field(examples=["pause"], description=f"one of {', '.join(OPERATED)}")
+    due_date: str | None = Field(None, examples=["2027-01-31T08:00:00Z"], description="of reschedule: a moment")
+    delay: str | None = Field(None, examples=["PT15M"], description="of reschedule: from now, an ISO 8601 duration")
+    shift: str | None = Field(None, examples=["-P1D"], description="of reschedule: from its own due date")
+    zone: str | None = Field(None, examples=["Europe/Berlin"], description="beside a local due date")
+    reason: str | None = Field(None, max_length=1_000, description="of pause: kept in the record")
 
 
 class TimersQuery(TimersFilter):
@@ -93,7 +107,8 @@ async def list_timers(gateway: Here, caller: Reader, wanted: Annotated[TimersQue
             within_s=SEARCH_S,
             payload_bytes=PAGE_BYTES,
         )
-    return await listing(TimersAnswer, "timers", map(TimerAnswer.of, page.timers), next=page.next)
+    shown = (timer for timer in page.timers if caller.sees(timer.tenant_id, timer.target))
+    return await listing(TimersAnswer, "timers", map(TimerAnswer.of, shown), next=page.next)
 
 
 @router.put(
@@ -137,7 +152,7 @@ def _add_looks(path: str, which_of: Callable[..., TimerRef], suffix: str) -> Non
     async def get_timer(which: which_is, gateway: Here, caller: Reader, response: Response) -> TimerAnswer:
         """Show a timer, pending or ended."""
         async with gateway.pool.session(caller.tenants) as session:
-            timer = await find_own(session, which, caller)
+            timer = await find_shown(session, which, caller)
         response.headers["ETag"] = etag_of(timer)
         return TimerAnswer.of(timer)
 
@@ -147,7 +162,7 @@ def _add_looks(path: str, which_of: Callable[..., TimerRef], suffix: str) -> Non
     ) -> Response:
         """Show what happened to a timer, the newest first."""
         async with gateway.pool.session(caller.tenants) as session:
-            await find_own(session, which, caller)
+            await find_shown(session, which, caller)
             records = await records_of(session, which, limit=limit)
         return await listing(RecordsAnswer, "records", map(RecordAnswer.of, records))
 
@@ -162,7 +177,7 @@ def _add_looks(path: str, which_of: Callable[..., TimerRef], suffix: str) -> Non
         settings = gateway.settings
         asked = None if at is None else moment_of("at", at)
         async with gateway.pool.session(caller.tenants) as session:
-            await find_own(session, which, caller)
+            await find_shown(session, which, caller)
             now = await read_clock(session)
             moment = asked or now
             story = await gather(session, which, moment, now, identity=settings.identity, silent_s=settings.silent_s)
@@ -185,7 +200,7 @@ def _add_end(path: str, which_of: Callable[..., TimerRef], suffix: str) -> None:
         """Wait until a timer has ended, and show the record that ended it: of one with a target, its delivery's end."""
         wait_s = wait_s_of(wait) or 0.0
         async with gateway.pool.session(caller.tenants) as session:
-            key = (await find_own(session, which, caller)).timer_key
+            key = (await find_shown(session, which, caller)).timer_key
             end = await find_end(session, key)
         if end is not None or not wait_s:
             return _end_of(end)
@@ -245,6 +260,24 @@ def _add_changes(path: str, which_of: Callable[..., TimerRef], suffix: str) -> N
         why = await read_model(request, ReasonRequest)
         change = partial(pause_timer, reason=why.reason)
         return await change_own(request, caller, which, change, PAUSED, body=why)
+
+    @router.post(
+        f"{path}/operate",
+        operation_id=f"operate_timer{suffix}",
+        response_model=ChangedAnswer,
+        openapi_extra=body_of(OperateRequest, example={"verb": "pause", "reason": "month-end close"}),
+    )
+    async def operate(which: which_is, request: Request, caller: Manager) -> Response:
+        """Pause, resume or reschedule a timer of a job or a process. One of a job needs a key for all tenants."""
+        asked = await read_model(request, OperateRequest)
+        to = operated_to(asked.verb, asked.model_dump())
+
+        async def change(session: Session, which: TimerRef) -> str:
+            timer = await find_own(session, which, caller)
+            require_overseer(caller, timer.target)
+            return await operate_timer(session, which, verb=asked.verb, to=to, reason=asked.reason)
+
+        return await change_own(request, caller, which, change, OPERATED[asked.verb], body=asked)
 
     @router.post(f"{path}/resume", operation_id=f"resume_timer{suffix}", response_model=ChangedAnswer)
     async def resume(which: which_is, request: Request, caller: Writer) -> Response:

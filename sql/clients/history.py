@@ -198,13 +198,13 @@ async def find_keys(session: Session, state: str, wanted: Filter, *, size: int, 
     return [row["timer_key"] for row in rows]
 
 
-async def find_timers_of_instances(session: Session, timer_keys: Sequence[int]) -> set[int]:
-    """Find which of some timers belong to instances of BPMN processes, which wait for them.
+async def find_timers_of_system(session: Session, timer_keys: Sequence[int]) -> set[int]:
+    """Find which of some timers are those of jobs and processes, which no client changes.
 
     errors:  StoreUnavailable  no answer in time
-    source:  sql/clients/find_timers_of_instances.sql
+    source:  sql/clients/find_timers_of_system.sql
     """
-    rows = await session.rows("find_timers_of_instances", timer_keys=timer_keys)
+    rows = await session.rows("find_timers_of_system", timer_keys=timer_keys)
     return {row["timer_key"] for row in rows}
 
 

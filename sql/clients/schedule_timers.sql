@@ -43,7 +43,9 @@ select
     case when s.schedule is not null then s.missed end,
     -- A schedule outlives its first timer_key: it is cancelled by its name.
     coalesce(s.name, case when s.schedule is not null then 'schedule-' || s.timer_key end),
-    s.schedule, s.tenant_id, s.payload, s.target, s.timer_type,
+    s.schedule, s.tenant_id, s.payload,
+    case when shardclock.reserved('target', s.target) is null then s.target else shardclock.target_of_client(s.target) end,
+    s.timer_type,
     s.target_element_id, s.process_instance_key, s.element_instance_key,
     case when s.schedule is null then nullif(s.zone, 'UTC') else s.zone end
 from unnest(

@@ -100,13 +100,22 @@ async def reschedule_timer(session: Session, which: TimerRef, to: datetime | Dur
         session,
         "reschedule_timer",
         which,
-        due_date=to if isinstance(to, datetime) else None,
-        delay=str(to) if isinstance(to, Duration) else None,
-        shift=to.text if isinstance(to, Shift) else None,
+        **_moment(to),
         schedule=rule and rule.schedule,
         zone=rule and rule.zone,
         missed=rule and rule.missed,
     )
+
+
+async def operate_timer(
+    session: Session, which: TimerRef, *, verb: str, to: datetime | Duration | Shift | None, reason: str | None = None
+) -> str:
+    """Change a timer of a job or a process, and say PAUSED, PENDING or RESCHEDULED, or how it ended.
+
+    errors:  as `reschedule_timer`, and StatementRefused for a timer of a client
+    source:  sql/clients/operate_timer.sql
+    """
+    return await _state(session, "operate_timer", which, verb=verb, **_moment(to), reason=reason)
 
 
 async def cancel_timers(session: Session, timer_keys: Sequence[int], *, reason: str | None = None) -> int:
@@ -156,7 +165,15 @@ async def cancel_process_instance(session: Session, process_instance_key: int, *
     return int(row["canceled"]) if row else 0
 
 
-async def _state(session: Session, verb: str, which: TimerRef, **values: object) -> str:
+def _moment(to: object) -> dict[str, object]:
+    return {
+        "due_date": to if isinstance(to, datetime) else None,
+        "delay": str(to) if isinstance(to, Duration) else None,
+        "shift": to.text if isinstance(to, Shift) else None,
+    }
+
+
+async def _state(session: Session, verb: str, which: TimerRef, /, **values: object) -> str:
     try:
         row = await session.row(verb, **asdict(which), **values)
     except StatementRefused as error:

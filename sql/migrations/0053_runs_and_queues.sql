@@ -132,6 +132,7 @@ begin atomic
                 or (t.schedule is not null and t.anchor_occurrence is null and t.kept_due_date is null)
             )
             and t.paused_due_date is null
+            and shardclock.is_of_system(t.target) is not true
             and (operation is null or not shardclock.was_run(operation, t.timer_key, t.name, t.tenant_id))
         order by t.timer_key
         for update

@@ -13,7 +13,7 @@ from tests.support.job_runs import declare
 from tests.support.jobs import job_spec
 from tests.support.program import Shell
 
-PAUSE = ("pause", "--name", "job:nightly", "--reason", "the source moves")
+PAUSE = ("operate", "pause", "--name", "job:nightly", "--reason", "the source moves")
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_the_list_says_of_a_job_whose_start_is_paused_why_and_when_it_would_have
 
     assert before["paused_start"] is None
     assert (after["next_start"], datetime.fromisoformat(after["paused_start"])) == (None, due)
-    assert (after["paused_why"], after["paused_by"]) == ("the source moves", "test_scheduler")
+    assert (after["paused_why"], after["paused_by"]) == ("the source moves", "test_shard")
     assert "PAUSED: the source moves" in line
     assert "paused, was for 20" in line
 
@@ -54,7 +54,7 @@ def test_one_that_is_shown_says_since_when_it_is_paused(nightly: Shell) -> None:
     shown = dict(line.split("  ", 1) for line in nightly("jobs", "show", "nightly").out.splitlines() if "  " in line)
 
     assert {"paused_start", "paused_at", "paused_why", "paused_by"} <= shown.keys()
-    assert nightly("resume", "--name", "job:nightly").code == DONE
+    assert nightly("operate", "resume", "--name", "job:nightly").code == DONE
     assert "paused" not in nightly("jobs", "show", "nightly").out
     assert "PAUSED" not in nightly("jobs").out
 

@@ -1,10 +1,10 @@
-"""Prove that commands leave alone what instances of processes wait for, and say so."""
+"""Prove that commands leave the timers of jobs and processes alone, and that an operator changes them."""
 
 from __future__ import annotations
 
 import asyncio
 
-from tests.support.cli_asserts import DONE, NOT_DONE, assert_refused, count
+from tests.support.cli_asserts import BAD_INPUT, DONE, NOT_DONE, assert_refused, count
 from tests.support.factories import add_timers
 from tests.support.program import Shell
 
@@ -17,27 +17,48 @@ def add(shell: Shell, number: int, **columns: str) -> list[int]:
     return asyncio.run(add_timers(shell.dsn, number, due, **columns))
 
 
-def test_one_is_not_cancelled(shell: Shell) -> None:
+def test_no_command_of_a_client_changes_one(shell: Shell) -> None:
     (key,) = add(shell, 1, **OF_INSTANCE)
-    done = shell("cancel", key)
-    assert_refused(done, f"timer {key} belongs to instance 1200", "shardclock processes cancel 1200", code=NOT_DONE)
-    assert shell("pause", key).code == DONE
-    assert shell("reschedule", key, "--in", "PT5M").code == DONE
+    for command in (("cancel",), ("pause",), ("resume",), ("run-now",), ("reschedule", "--in", "PT5M")):
+        done = shell(command[0], key, *command[1:])
+        assert_refused(done, f"timer {key} belongs to instance 1200", "shardclock operate", code=NOT_DONE)
 
 
-def test_many_are_cancelled_without_those_and_they_are_counted(shell: Shell) -> None:
+def test_an_operator_changes_one_and_the_audit_has_it(shell: Shell) -> None:
+    (key,) = add(shell, 1, **OF_INSTANCE)
+
+    assert shell("operate", "pause", key, "--reason", "month-end").code == DONE
+    assert shell("operate", "reschedule", key, "--shift", "1h", "--json").json["state"] == "RESCHEDULED"
+    assert shell("operate", "resume", key).code == DONE
+
+    acts = shell("audit", "--json").json
+    assert [(act["verb"], act["what"]["verb"], act["outcome"]) for act in reversed(acts)] == [
+        ("operate", "pause", "done"), ("operate", "reschedule", "done"), ("operate", "resume", "done"),
+    ]  # fmt: skip
+    assert_refused(shell("operate", "pause", key, "--in", "5m"), "--in", "goes with reschedule", code=BAD_INPUT)
+    assert_refused(shell("operate", "cancel", key), "verb 'cancel' is unknown", code=BAD_INPUT)
+
+
+def test_a_reserved_name_or_target_is_refused(shell: Shell) -> None:
+    for words in (("--name", "job:refresh"), ("--name", "start:5:1"), ("--target", "process:instance")):
+        done = shell("schedule", "--in", "1h", *words)
+        assert_refused(done, f'{words[0][2:]} "{words[1]}" is reserved', "choose another", code=NOT_DONE)
+
+
+def test_many_are_changed_without_those_and_they_are_counted(shell: Shell) -> None:
     add(shell, 2, **OF_INSTANCE)
     add(shell, 3)
 
     counted = shell("cancel", "--all")
     assert (counted.code, counted.out.split()[2:]) == (DONE, ["3", "0"])
-    assert "left out: 2, which belong to instances of processes" in counted.err
+    assert "left out: 2, which belong to jobs and instances of processes" in counted.err
+    paused = shell("pause", "--all", "--yes", "--json")
+    assert paused.json == {"matched": 3, "changed": 3, "unsure": 0, "left_out": 2}
     done = shell("cancel", "--all", "--yes", "--json")
     assert done.json == {"matched": 3, "changed": 3, "unsure": 0, "left_out": 2}
     assert count(shell) == 2
     none = shell("cancel", "--all", "--yes")
     assert "no other timer matches" in none.err
-    assert shell("pause", "--all", "--yes", "--json").json["changed"] == 2
 
 
 def test_of_a_process_instance_only_others_timers_are_cancelled(shell: Shell) -> None:

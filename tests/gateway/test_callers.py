@@ -60,6 +60,7 @@ NEEDS = {
         ("GET", "/v1/cluster/forecast"), ("GET", "/v1/cluster/scale"), ("PUT", "/v1/cluster/scale/n"),
         ("PUT", "/v1/cluster/ramp"), ("POST", "/v1/cluster/hold"), ("POST", "/v1/cluster/release"),
         ("PUT", "/v1/jobs/n/config"), ("PUT", "/v1/jobs/n"), ("DELETE", "/v1/jobs/n"),
+        ("POST", "/v1/timers/7/operate"), ("POST", "/v1/timers/by-name/n/operate"),
         *(("POST", f"/v1/jobs/n/{verb}") for verb in ("run", "cancel", "disable", "enable")),
     ],
     "admin": [
@@ -196,6 +197,8 @@ async def test_another_tenants_key_finds_nothing_of_ours(dsn: str, locked: Api, 
         if method == "PUT" or not ("/timers/7" in path or "by-name" in path):
             continue
         body = {"delay": "PT2H"} if method == "PATCH" else {} if method == "POST" else None
+        if path.endswith("operate"):
+            body = {"verb": "pause"}
         done = await locked.ask(method, path.replace("7", timer_key), body, **bearing(theirs))
         done.assert_problem("not-found", 404)
     (row,) = await pending_rows(dsn)

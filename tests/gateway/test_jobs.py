@@ -69,7 +69,7 @@ async def test_a_job_whose_next_start_is_paused_is_recognized(dsn: str, api: Api
     await declare(dsn, job_spec(every_s=900.0))
     start = (await api.get("/v1/jobs/refresh")).json["next_start"]
     assert start is not None
-    await api.post("/v1/timers/by-name/job:refresh/pause", {"reason": "the source moves"})
+    await api.post("/v1/timers/by-name/job:refresh/operate", {"verb": "pause", "reason": "the source moves"})
 
     paused = (await api.get("/v1/jobs/refresh")).json
 

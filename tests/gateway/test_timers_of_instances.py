@@ -1,21 +1,108 @@
-"""Prove that nobody cancels over HTTP what an instance of a process waits for, and that it is said."""
+"""Prove what is answered over HTTP to whom about the timers of jobs and processes."""
 
 from __future__ import annotations
 
-from tests.support.factories import add_timers, value
-from tests.support.gateways import Api
+from collections.abc import AsyncIterator
+
+import pytest
+
+from service import keys as use_cases
+from sql.keys.keys import WantedKey
+from sql.session import Session
+from tests.support.factories import add_timers, query, value
+from tests.support.gateways import Api, serving
+from tests.support.job_runs import declare
+from tests.support.jobs import job_spec
+from tests.support.sql_client import session as session_of
 
 IN_AN_HOUR = "now() + interval '1 hour'"
-OF_INSTANCE = {"target": "'process:instance'", "process_instance_key": "1200", "name": "'t-' || i"}
+OF_INSTANCE = {"target": "'process:instance'", "process_instance_key": "1200", "name": "'process:1200:3:' || i"}
+NAME = "/v1/timers/by-name/process:1200:3:1"
 
 
-async def test_one_is_not_cancelled(dsn: str, api: Api) -> None:
+@pytest.fixture
+async def owner(dsn: str) -> AsyncIterator[Session]:
+    """Give a session that may make keys."""
+    async with session_of(dsn, "owner") as session:
+        yield session
+
+
+@pytest.fixture
+async def locked(dsn: str) -> AsyncIterator[Api]:
+    """Ask a gateway that needs keys."""
+    async with serving(dsn, needs_keys=True) as api:
+        yield api
+
+
+async def with_key(api: Api, owner: Session, tenant: str | None, scope: str) -> Api:
+    made = await use_cases.make(owner, WantedKey(tenant, f"{tenant} {scope}", (scope,)))
+    return api.with_headers(Authorization=f"Bearer {made.text}")
+
+
+async def test_no_request_of_a_client_changes_one(dsn: str, api: Api) -> None:
     (key,) = await add_timers(dsn, 1, IN_AN_HOUR, **OF_INSTANCE)
 
-    for path in (f"/v1/timers/{key}", "/v1/timers/by-name/t-1"):
-        refused = await api.post(f"{path}/cancel")
-        refused.assert_problem("conflict", 409, f"timer {key} belongs to instance 1200: cancel that")
-    assert (await api.post(f"/v1/timers/{key}/pause")).status == 200
+    for path in (f"/v1/timers/{key}", NAME):
+        for verb in ("cancel", "pause", "resume", "run"):
+            refused = await api.post(f"{path}/{verb}")
+            refused.assert_problem("conflict", 409, f"timer {key} belongs to instance 1200", "shardclock operate")
+        refused = await api.patch(path, {"shift": "PT1H"})
+        refused.assert_problem("conflict", 409, f"timer {key} belongs to instance 1200")
+
+
+async def test_a_reserved_name_or_target_is_refused(dsn: str, api: Api) -> None:
+    for fields in ({"name": "job:x"}, {"name": "start:1:1", "on_conflict": "replace"}, {"target": "job:x"}):
+        (await api.post("/v1/timers", {"delay": "PT1H", **fields})).assert_problem("refused", 422, "is reserved")
+    (await api.put(NAME, {"delay": "PT1H"})).assert_problem("refused", 422, 'name "process:1200:3:1" is reserved')
+    assert await value(dsn, "select count(*) from shardclock.timers") == 0
+
+
+async def test_an_operator_changes_one_and_the_audit_has_it(dsn: str, api: Api) -> None:
+    (key,) = await add_timers(dsn, 1, IN_AN_HOUR, **OF_INSTANCE)
+
+    paused = await api.post(f"/v1/timers/{key}/operate", {"verb": "pause", "reason": "month-end"})
+    assert (paused.status, paused.json["state"]) == (200, "PAUSED")
+    moved = await api.post(f"{NAME}/operate", {"verb": "reschedule", "shift": "PT1H"})
+    assert (moved.status, moved.json["state"]) == (200, "RESCHEDULED")
+    assert (await api.post(f"{NAME}/operate", {"verb": "resume"})).json["state"] == "PENDING"
+
+    acts = (await api.get("/v1/audit")).json["acts"]
+    assert [(act["verb"], act["what"]["verb"], act["outcome"]) for act in reversed(acts)] == [
+        ("operate", "pause", "done"), ("operate", "reschedule", "done"), ("operate", "resume", "done"),
+    ]  # fmt: skip
+    wrong = await api.post(f"/v1/timers/{key}/operate", {"verb": "cancel"})
+    wrong.assert_problem("refused", 422, "verb 'cancel' is unknown")
+
+
+async def test_a_job_is_the_whole_installations(dsn: str, locked: Api, owner: Session) -> None:
+    """A key of the tenant `default` neither moves a job nor sees its timer and the reasons of operators."""
+    await declare(dsn, job_spec(every_s=3600.0))
+    await query(dsn, "select shardclock.operate_timer('pause', name => 'job:refresh', reason => 'a secret')")
+    await query(dsn, "select shardclock.schedule_timer(delay => 'PT1H', name => 'own')")
+    await query(dsn, "select shardclock.cancel_timer(name => 'own')")
+    key = await value(dsn, "select timer_key from shardclock.timers where name = 'job:refresh'")
+    own, overseer, operator = (
+        await with_key(locked, owner, "default", "operate"),
+        await with_key(locked, owner, None, "read"),
+        await with_key(locked, owner, None, "operate"),
+    )
+
+    for path in (f"/v1/timers/{key}", "/v1/timers/by-name/job:refresh"):
+        for verb in ("cancel", "pause", "resume", "run"):
+            (await own.post(f"{path}/{verb}")).assert_problem("conflict", 409, 'starts job "refresh"')
+        refused = await own.post(f"{path}/operate", {"verb": "resume"})
+        refused.assert_problem("not-allowed", 403, "--all-tenants")
+        for look in ("", "/records", "/explanation", "/end"):
+            assert (await own.get(f"{path}{look}")).status == 404
+            assert (await overseer.get(f"{path}{look}")).status in (200, 204)
+    (await own.post("/v1/timers", {"delay": "PT1H", "target": "job:refresh"})).assert_problem(
+        "refused", 422, "reserved"
+    )
+    for api, names in ((own, {"own"}), (overseer, {"own", "job:refresh"})):
+        assert {record["name"] for record in (await api.get("/v1/log")).json["records"]} == names
+    assert (await own.get("/v1/timers?state=paused")).json["timers"] == []
+    assert len((await overseer.get("/v1/timers?state=paused")).json["timers"]) == 1
+    assert (await operator.post(f"/v1/timers/{key}/operate", {"verb": "resume"})).json["state"] == "PENDING"
 
 
 async def test_one_without_a_date_yet_is_not_moved_and_that_is_no_fault_of_ours(dsn: str, api: Api) -> None:
@@ -25,13 +112,13 @@ async def test_one_without_a_date_yet_is_not_moved_and_that_is_no_fault_of_ours(
     )
 
 
-async def test_many_are_cancelled_without_those_and_they_are_counted(dsn: str, api: Api) -> None:
+async def test_many_are_changed_without_those_and_they_are_counted(dsn: str, api: Api) -> None:
     await add_timers(dsn, 2, IN_AN_HOUR, **OF_INSTANCE)
     await add_timers(dsn, 3, IN_AN_HOUR)
 
-    counted = (await api.post("/v1/timers/bulk/cancel?dry_run=true")).json
-    done = await api.post(f"/v1/timers/bulk/cancel?token={counted['token']}")
-
-    assert (counted["matched"], counted["left_out"]) == (3, 2)
-    assert done.json == {"matched": 3, "changed": 3, "unsure": 0, "left_out": 2}
+    for verb in ("pause", "cancel"):
+        counted = (await api.post(f"/v1/timers/bulk/{verb}?dry_run=true")).json
+        done = await api.post(f"/v1/timers/bulk/{verb}?token={counted['token']}")
+        assert (counted["matched"], counted["left_out"]) == (3, 2)
+        assert done.json == {"matched": 3, "changed": 3, "unsure": 0, "left_out": 2}
     assert await value(dsn, "select count(*) from shardclock.timers") == 2

@@ -227,8 +227,9 @@ async def test_a_start_that_an_operator_has_moved_since_the_clock_was_set_right_
         "update shardclock.timers set created_at = now() + interval '40 days', due_date = now() + interval '41 days',"
         " anchor_occurrence = 0",
     )
-    await client.value(
-        "select shardclock.reschedule_timer(name => 'job:refresh', due_date => now() + interval '9 days')"
+    await query(
+        dsn,
+        "select shardclock.operate_timer('reschedule', name => 'job:refresh', due_date => now() + interval '9 days')",
     )
 
     assert await mend_job_waits(worker.session, worker.holder) == {}

@@ -35,6 +35,7 @@ COMMANDS = {
         "leave",
         "hold",
         "release",
+        "operate",
         "consumers",
         "dead-letters",
         "deliveries",

@@ -35,6 +35,8 @@ RUN = Outcomes(
     {"RESCHEDULED": "due now", "PENDING": "due already"}, advice={"PAUSED": "is paused: resume it first, then run it"}
 )
 RESCHEDULED = Outcomes({"RESCHEDULED": "RESCHEDULED"}, shows_date=True)
+# By the verbs of `operate`.
+OPERATED = {"pause": PAUSED, "resume": RESUMED, "reschedule": RESCHEDULED}
 
 
 def no_timer(which: object) -> str:

@@ -1,0 +1,56 @@
+"""The command of operators that changes a timer of a job or a process."""
+
+from datetime import datetime
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from cli.field_names import OPTIONS, in_options
+from cli.lengths import read_length
+from cli.options import DEFAULT_TENANT, At, In, Key, Name, Reason, Tenant, Zone, which_of
+from cli.output import Json
+from cli.reschedule import Shifted, read_shift
+from cli.single import change_one
+from service.moves import operated_to
+from shardclock.api.changes import OPERATED
+from sql.clients import verbs
+from sql.clients.verbs import Shift, TimerRef
+from sql.session import Session
+from timers.duration import Duration
+from timers.refusal import InvalidTimer
+
+
+def operate(
+    verb: Annotated[str, typer.Argument(metavar="VERB", help="pause, resume or reschedule.")],
+    timer_key: Key = None,
+    name: Name = None,
+    tenant: Tenant = DEFAULT_TENANT,
+    delay: In = None,
+    at: At = None,
+    shift: Shifted = None,
+    zone: Zone = None,
+    reason: Reason = None,
+    as_json: Json = False,
+) -> int:
+    """Pause, resume or reschedule a timer of a job or a process, which other commands leave as they are."""
+    which = which_of(timer_key, name, tenant)
+    given = {
+        "delay": None if delay is None else str(read_length("--in", delay)),
+        "due_date": at,
+        "shift": None if shift is None else read_shift(shift),
+        "zone": zone,
+    }
+    to = operated_to(verb, given, called=OPTIONS)
+    change = partial(_operate, verb=verb, to=to, reason=reason)
+    return change_one(which, change, OPERATED[verb], as_json=as_json)
+
+
+async def _operate(
+    session: Session, which: TimerRef, *, verb: str, to: datetime | Duration | Shift | None, reason: str | None
+) -> str:
+    """Change the timer; what only Postgres refuses is called by its option, too."""
+    try:
+        return await verbs.operate_timer(session, which, verb=verb, to=to, reason=reason)
+    except InvalidTimer as refusal:
+        raise InvalidTimer(in_options(str(refusal))) from None
