@@ -9,7 +9,7 @@ from starlette.convertors import IntegerConvertor, register_url_convertor
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gateway.requests.problems import REFUSED, Problem
+from gateway.requests.problems import NOT_FOUND, REFUSED, Problem
 from timers.model import BIGINT_MAX, NAME_CHARS_MAX
 from timers.refusal import shortened
 from timers.texts import HALF_PAIR, NOT_UTF8, fault_of
@@ -52,8 +52,12 @@ def with_slashes(segment: str) -> str:
 def refuse_unreadable_path(request: Request) -> None:
     """Refuse a part of a path that no name can be.
 
-    errors:  Problem  names the parameter: it is not UTF-8, or has a NUL character
+    errors:  Problem  names the parameter: it is not UTF-8, or has a NUL character; or nothing is at the path
     """
+    texts = [value for value in request.path_params.values() if isinstance(value, str)]
+    if request.scope["path"].endswith("\n") and not any(text.endswith("\n") for text in texts):
+        # The `$` of a route's pattern matches before a line's end, too.
+        raise Problem(NOT_FOUND, "there is nothing at a path that ends with %0A; leave it out")
     for name, value in request.path_params.items():
         if isinstance(value, str) and (fault := fault_of(value)) is not None:
             given: object = with_slashes(value)

@@ -17,7 +17,10 @@ from timers.refusal import shortened
 from timers.texts import NOT_UTF8, fault_of
 
 # An offset of a moment, or a zone such as Etc/GMT+1, whose plus sign a query has made a space.
-LOST_PLUS = re.compile(r"[T ][0-9]{2}(?::?[0-9]{2})?(?::?[0-9]{2}(?:[.,][0-9]+)?)? [0-9]{2}|GMT [0-9]", re.IGNORECASE)
+LOST_PLUS = re.compile(
+    r"[0-9]{4}-?[0-9]{2}-?[0-9]{2}[T ][0-9]{2}(?::?[0-9]{2})?(?::?[0-9]{2}(?:[.,][0-9]+)?)? [0-9]|Etc/GMT [0-9]",
+    re.IGNORECASE,
+)
 
 
 async def known_query(request: Request) -> None:
@@ -59,7 +62,9 @@ def _check_value(name: str, given: bytes) -> None:
         raise Problem(REFUSED, f"{name} {shortened(text)} {fault}")
     if b"+" in given and LOST_PLUS.search(text):
         raise Problem(
-            REFUSED, f"{name} {shortened(text)} is refused: a + in a query is a space; write %2B for a plus sign"
+            REFUSED,
+            f"{name} {shortened(text)} is refused: a + in a query is a space; write %2B for a plus sign, and %20 for a"
+            " space",
         )
 
 

@@ -19,6 +19,7 @@ from gateway.reference.openapi import WAIT, answer_of, body_of
 from gateway.requests.bodies import TIMER, read_object
 from gateway.requests.callers import Caller
 from gateway.requests.idempotency import REPLAYED, differs, in_flight, request_of
+from gateway.requests.paths import refuse_unreadable_path
 from gateway.requests.problems import NAME_TAKEN, REFUSED, Problem
 from gateway.requests.queries import check_query
 from gateway.requests.wait import wait_s_of
@@ -53,6 +54,7 @@ async def create_timer(request: Request) -> Response:
     """Schedule a timer, with a key that Postgres draws."""
     gateway = gateway_of(request)
     caller = await caller_of(request)
+    refuse_unreadable_path(request)
     check_query(request, {WAIT["name"]: False})
     caller.require("write")
     await gateway.quotas.take_writes(caller.tenant_id)

@@ -21,7 +21,14 @@ NUL, NOT_UTF8 = "holds a NUL character, which Postgres can't store; leave it out
 # A NUL; a byte that begins nothing; an overlong NUL; half of a surrogate pair; a character that is cut off.
 BAD_TEXTS = {"%00": NUL, "a%00b": NUL, "%ff": NOT_UTF8, "%C0%80": NOT_UTF8, "%ED%A0%80": NOT_UTF8, "a%E2%82": NOT_UTF8}
 MOMENTS = {"due_from", "due_before", "at", "since", "from"}
-LOST_PLUS = ("2031-01-01T00:00:00+01:00", "2031-01-01T00:00+0100", "2031-01-01t00:00:00.5+01", "2031-01-01%2000:00+01")
+LOST_PLUS = (
+    "2031-01-01T00:00:00+01:00",
+    "2031-01-01T00:00:00+1:00",
+    "20310101T000000+0100",
+    "2031-01-01T00:00+0100",
+    "2031-01-01t00:00:00.5+01",
+    "2031-01-01%2000:00+01",
+)
 HEADERS = sorted(
     {*HEEDED, *(it["name"] for *_, said in OPERATIONS for it in said.get("parameters", ()) if it["in"] == "header")},
     key=str.lower,
@@ -82,6 +89,14 @@ async def test_a_part_of_a_path_that_is_no_text_is_refused_by_its_name(api: Api,
             assert said.status == 404, (method, path, said)
 
 
+async def test_a_line_feed_behind_a_path_is_part_of_it(api: Api) -> None:
+    for method, path, said in OPERATIONS:
+        if said.get("security"):
+            asked = await api.ask(method, f"{filled(path)}%0A", None if method == "GET" else {})
+            assert asked.status in (404, 422), (path, asked)
+            assert path.endswith("}") or asked.json["type"].endswith(":not-found"), (path, asked)
+
+
 @pytest.mark.parametrize("moment", LOST_PLUS)
 async def test_a_plus_sign_that_a_query_has_made_a_space_is_named(api: Api, moment: str) -> None:
     asked = [each for each in parameters("query") if each[2] in MOMENTS]
@@ -97,7 +112,10 @@ async def test_a_plus_sign_within_a_rule_or_a_zone_is_named(api: Api, value: str
     (await api.get(f"/v1/schedules/preview?{value}")).assert_problem("refused", 422, "%2B")
 
 
-@pytest.mark.parametrize("query", ["name=two+words", "name_prefix=a+1", "name=2031-01-01T00:00:00%2001:00"])
+@pytest.mark.parametrize(
+    "query",
+    ["name=two+words", "name_prefix=a+1", "name=order+12+34", "name=at+10:00+12", "name=2031-01-01T00:00:00%2001:00"],
+)
 async def test_a_plus_sign_that_means_a_space_is_one(api: Api, query: str) -> None:
     assert (await api.get(f"/v1/timers?{query}")).status == 200
 
