@@ -20,7 +20,7 @@ class SteppedWorker(Worker):
         )
 
     async def step(self) -> None:
-        """Claim what is due, call it, and settle how each attempt and each run has ended.
+        """Claim deliveries that are due, call their targets, and settle how each attempt has ended.
 
         errors:  StoreUnavailable  what is in hand is called again when its lease has run out
                  any other         a fault of ours ended a call
@@ -29,6 +29,12 @@ class SteppedWorker(Worker):
         while again:
             again = await self._claim(self._searches, self._search_scan(), time.monotonic())
             await self.finish()
+
+    async def step_runs(self) -> None:
+        """Begin runs of jobs that are due, and write how they have ended.
+
+        errors:  as `step`
+        """
         if self._runner.has_jobs:
             self._runner.look_soon()
             await self.run_turn()

@@ -3,7 +3,7 @@
 This package imports nothing of the server. What stands here says what a test may ask of such a cluster.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from importlib.metadata import entry_points, version
@@ -43,16 +43,17 @@ class SteppedCluster(Protocol):
 
 
 def cluster(
-    app: str = "", *, now: datetime | None = None, seed: int = 0
+    app: str = "", *, jobs: str | Collection[str] | None = None, now: datetime | None = None, seed: int = 0
 ) -> AbstractAsyncContextManager[SteppedCluster]:
     """Run a cluster for the length of a block, with the handlers and jobs of an app, from a moment on.
 
-    The app is what `shardclock up --app` takes, with commas between several. Without `now` the clock begins at the
+    The app is what `shardclock up --app` takes, with commas between several. `jobs` chooses which of its jobs there
+    are, by names or patterns such as "report.*"; without it all, with () none. Without `now` the clock begins at the
     present moment. Pauses before further attempts are drawn from `seed`.
 
     errors:  ImportError     the server is not installed here; it says what to install
              InvalidHandler  the app can't be used
-             ValueError      `now` has no time zone
+             ValueError      `now` has no time zone, or no job of the app has one of the names
     """
     found = next(iter(entry_points(group=GROUP, name=NAME)), None)
     if found is None:
@@ -60,5 +61,6 @@ def cluster(
             "shardclock.testing.cluster runs the server's own code, and no server that brings it is installed here:"
             f" install the distribution shardclock {version('shardclock-client')} beside shardclock-client"
         )
-    made: AbstractAsyncContextManager[SteppedCluster] = found.load()(app, now=now, seed=seed)
+    chosen = {} if jobs is None else {"jobs": jobs}
+    made: AbstractAsyncContextManager[SteppedCluster] = found.load()(app, now=now, seed=seed, **chosen)
     return made

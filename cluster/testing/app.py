@@ -1,7 +1,9 @@
 """A user's app in the test's own process."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from typing import Self
 
 from jobs.spec import JobSpec, check_rule
@@ -34,6 +36,23 @@ class AppHere:
         for job in app.job_specs:
             check_rule(job, now=now)
         return app
+
+    def with_jobs(self, chosen: str | Collection[str] | None) -> Self:
+        """Return the app with the jobs that are chosen by name or pattern; None chooses all.
+
+        errors:  ValueError  a name or pattern is no job's
+        """
+        if chosen is None:
+            return self
+        patterns = [chosen] if isinstance(chosen, str) else list(chosen)
+        for pattern in patterns:
+            if not any(fnmatchcase(job.name, pattern) for job in self.jobs.values()):
+                names = ", ".join(sorted(job.name for job in self.jobs.values())) or "none"
+                raise ValueError(f"jobs={pattern!r} is no job of the app; its jobs are: {names}")
+        jobs = {
+            key: job for key, job in self.jobs.items() if any(fnmatchcase(job.name, pattern) for pattern in patterns)
+        }
+        return replace(self, jobs=jobs)
 
     @property
     def specs(self) -> list[HandlerSpec]:

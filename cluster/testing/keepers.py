@@ -17,8 +17,10 @@ from engine.stepped import SteppedEngine
 from keepers.clock import PostgresClock
 from shards.settings import ShardSettings
 from shards.stepped import SteppedShard
+from sql.clock.moved import NextDue
 from sql.cluster.holders import ENGINE, SHARD, WORKER, Incarnation, assign
 from sql.cluster.leadership import lead
+from sql.log.records import SIGNAL
 from sql.session import Session
 from workers.here import HandlerHere, RunHere
 from workers.settings import WorkerSettings
@@ -28,6 +30,7 @@ from workers.surroundings import Surroundings
 # The database belongs to this installation. So the shards and workers of a cluster that connects to it by mistake are
 # on hold there: docs/decisions/0016-a-copy-does-not-fire.md.
 IDENTITY = "shardclock.testing"
+JOB, LOG = "job:", "log"  # the beginning of the target of jobs, and the target that calls nothing
 LEASE_S = 3_600.0  # for whoever stops a handler in a debugger: the worker's own clock goes on meanwhile
 TIMEOUT_S = 30.0
 
@@ -41,12 +44,16 @@ class Keepers:
     engine: SteppedEngine
     book: WebhookBook
 
-    async def step(self) -> None:
-        """Fire what is due, and call it. Processes go on after each of the two."""
-        await self.shard.step()
-        await self.engine.step()
-        await self.worker.step()
-        await self.engine.step()
+    async def step(self, due: NextDue) -> None:
+        """Fire timers if a timer is due first, and then call what its target calls."""
+        if not due.claims:
+            await self.shard.step()
+        if due.target == SIGNAL:
+            await self.engine.step()
+        elif due.target.startswith(JOB):
+            await self.worker.step_runs()
+        elif due.target != LOG:
+            await self.worker.step()
 
     async def finish(self) -> None:
         """Wait for what a step that was broken off has left in hand."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -13,6 +13,7 @@ from cluster.testing.app import AppHere
 from cluster.testing.databases import databases
 from cluster.testing.keepers import Keepers, keeping
 from cluster.testing.moments import Moment, target_of
+from cluster.testing.progress import Progress
 from cluster.testing.webhooks import Webhook, WebhookBook
 from sql.clock.moved import NextDue, move, next_due
 from sql.deliveries.find import DeliveryFilter, FoundDelivery, find_deliveries
@@ -78,9 +79,11 @@ class SteppedCluster:
         target = target_of(self._now, by, to)
         with self._alone():
             await self._keepers.finish()
+            progress = Progress(self._now, target)
             due = await next_due(self._session)
             while due is not None and due.due_at <= target:
                 await self._go_to(max(due.due_at, self._now))
+                progress.tell(self._now)
                 due = await self._let_happen(due)
             await self._go_to(target)
         return target
@@ -107,7 +110,7 @@ class SteppedCluster:
         while due is not None and due.due_at <= self._now:
             if pause_s := moment.begin_round(due):
                 await asyncio.sleep(pause_s)
-            await self._keepers.step()
+            await self._keepers.step(due)
             due = await next_due(self._session)
         return due
 
@@ -134,17 +137,20 @@ class SteppedCluster:
 
 
 @asynccontextmanager
-async def cluster(app: str = "", *, now: datetime | None = None, seed: int = 0) -> AsyncIterator[SteppedCluster]:
+async def cluster(
+    app: str = "", *, jobs: str | Collection[str] | None = None, now: datetime | None = None, seed: int = 0
+) -> AsyncIterator[SteppedCluster]:
     """Run a cluster for the length of a block, with the handlers and jobs of an app, from a moment on.
 
     The app is what `shardclock up --app` takes: package.module or package.module:function, with commas between them.
+    `jobs` chooses which of its jobs there are, by names or patterns such as "report.*"; without it all, with () none.
     Without `now` the clock begins at the present moment. Pauses before further attempts are drawn from `seed`.
 
     errors:  InvalidHandler, InvalidJob  the app can't be used
-             ValueError             `now` has no time zone
+             ValueError             `now` has no time zone, or no job of the app has one of the names
              EmbeddedPostgresError  Postgres can't be started here
     """
-    code = AppHere.found(app)
+    code = AppHere.found(app).with_jobs(jobs)
     begins_at = target_of(datetime.min.replace(tzinfo=UTC), None, now or datetime.now(UTC))
     async with AsyncExitStack() as stack:
         dsn = await stack.enter_async_context((await databases()).lend(begins_at))

@@ -1,0 +1,44 @@
+"""Tell how far a clock that is moved has come, while that takes long."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import structlog
+
+FIRST_S, EVERY_S = 5.0, 10.0
+
+
+@dataclass(slots=True)
+class Progress:
+    """Log how far the clock has come on its way: first after 5 s of the wall clock, and then every 10 s."""
+
+    begins_at: datetime
+    ends_at: datetime
+    clock: Callable[[], float] = time.monotonic
+    moments: int = 0
+    _began_s: float = field(init=False)
+    _next_s: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin to count the time."""
+        self._began_s = self.clock()
+        self._next_s = self._began_s + FIRST_S
+
+    def tell(self, now: datetime) -> None:
+        """Count a moment at which something is due, and log how far the clock has come, if it is time to."""
+        self.moments += 1
+        now_s = self.clock()
+        if now_s < self._next_s:
+            return
+        self._next_s = now_s + EVERY_S
+        share = (now - self.begins_at) / (self.ends_at - self.begins_at) if self.ends_at > self.begins_at else 1.0
+        structlog.get_logger().info(
+            "the clock is being moved",
+            now=now.isoformat(),
+            to=self.ends_at.isoformat(),
+            percent=round(share * 100),
+            moments=self.moments,
+            took_s=round(now_s - self._began_s, 1),
+        )

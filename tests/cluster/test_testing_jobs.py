@@ -1,0 +1,72 @@
+"""A test chooses the jobs of its cluster, and hears how far a clock has come that takes long."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+import shardclock
+from cluster.testing import cluster
+from cluster.testing.progress import Progress
+from sql.jobs.jobs import find_jobs
+from sql.session import Session
+
+BEGIN = datetime(2026, 3, 27, 12, tzinfo=UTC)
+ran: list[str] = []
+
+
+@shardclock.job("report.daily", every="PT10M")
+def report(_: shardclock.Run) -> None:
+    ran.append("report.daily")
+
+
+@shardclock.job("report.weekly", every="PT20M")
+def weekly(_: shardclock.Run) -> None:
+    ran.append("report.weekly")
+
+
+@shardclock.job("tick", every="PT20S")
+def tick(_: shardclock.Run) -> None:
+    ran.append("tick")
+
+
+@pytest.mark.parametrize(
+    ("jobs", "chosen"),
+    [
+        (None, {"report.daily", "report.weekly", "tick"}),
+        ((), set()),
+        ([], set()),
+        (["tick"], {"tick"}),
+        ("report.*", {"report.daily", "report.weekly"}),
+        (["*.daily", "tick"], {"report.daily", "tick"}),
+    ],
+    ids=str,
+)
+async def test_the_jobs_that_are_chosen_run_and_no_others(jobs: Any, chosen: set[str]) -> None:
+    ran.clear()
+    async with cluster(app=__name__, jobs=jobs, now=BEGIN) as sc:
+        await sc.advance("PT20M")
+        async with Session(sc.dsn, application="test") as session:
+            known = {job.name for job in await find_jobs(session)}
+
+    assert (known, set(ran)) == (chosen, chosen)
+
+
+async def test_a_name_that_is_no_jobs_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"jobs='tock' is no job of the app; its jobs are: report.daily, .*, tick"):
+        async with cluster(app=__name__, jobs=["tick", "tock"], now=BEGIN):
+            pass
+
+
+def test_a_clock_that_takes_long_tells_how_far_it_has_come() -> None:
+    seconds = iter([0.0, 1.0, 6.0, 7.0, 17.0])
+    progress = Progress(BEGIN, BEGIN + timedelta(days=1), clock=lambda: next(seconds))
+
+    with capture_logs() as logs:
+        for hours in (1, 6, 7, 12):
+            progress.tell(BEGIN + timedelta(hours=hours))
+
+    assert [(log["percent"], log["moments"], log["took_s"]) for log in logs] == [(25, 2, 6.0), (50, 4, 17.0)]
