@@ -129,12 +129,15 @@ class _Watch:
         self._asked_at_s = 0.0
         self._question: Any = None
         self._why_not = ""
+        self._is_stuck = False
 
     def lost(self) -> str:
         """Say what is lost, "" if nothing is; never wait."""
         if self._own_ray and (servers := lost_servers()):
             return f"{' and '.join(servers)} died"
         self._ping()
+        if self._is_stuck:
+            return "no shard comes up in it"
         silent_s = time.monotonic() - self._answered_at_s
         return f"no coordinator for {silent_s:.0f} s{self._why_not}" if silent_s > COORDINATOR_LOST_S else ""
 
@@ -147,8 +150,9 @@ class _Watch:
         if self._question is None or not ray.wait([self._question], timeout=0)[0]:
             return
         try:
-            if ray.get(self._question):
-                self._answered_at_s, self._why_not = now, ""
+            # Another Ray is not ours to start anew: there, a shard may wait for a node or an image.
+            self._is_stuck = not ray.get(self._question) and self._own_ray
+            self._answered_at_s, self._why_not = now, ""
         except ray.exceptions.RayError as error:
             # Either the coordinator is being restarted, which the next ping will show, or it can't start: then the last
             # line of Ray's message says why.

@@ -35,13 +35,13 @@ class CoordinatorActor:
         self._work = asyncio.get_event_loop().create_task(self._reconciler.run(), name="coordinator")
 
     async def ping(self) -> bool:
-        """Say whether the coordinator's loop runs.
+        """Say whether the coordinator's loop runs, and its shards come up.
 
         errors:  the error that ended the loop
         """
         if self._work.done():
             self._work.result()
-        return not self._work.done()
+        return not self._work.done() and not self._reconciler.is_stuck
 
     async def is_away(self) -> bool:
         """Say whether it runs on another node than `home`."""

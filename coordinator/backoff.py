@@ -35,3 +35,24 @@ class SpawnBackoff:
     def may_spawn(self, *, now_s: float) -> bool:
         """Say whether new actors may be started now."""
         return now_s >= self._spawn_at_s
+
+
+class StartWatch:
+    """Measure for how long no actor has come up, while no keeper is left.
+
+    units:   now_s in seconds of the monotonic clock
+    """
+
+    def __init__(self) -> None:
+        self._since_s: float | None = None
+
+    def learn(self, *, given_up: bool, has_keepers: bool, now_s: float) -> None:
+        """Learn whether a start was given up, and whether a keeper lives."""
+        if has_keepers:
+            self._since_s = None
+        elif given_up and self._since_s is None:
+            self._since_s = now_s
+
+    def failing_s(self, *, now_s: float) -> float:
+        """Return for how long starts have failed since the first that was given up; 0 if none was."""
+        return 0.0 if self._since_s is None else now_s - self._since_s

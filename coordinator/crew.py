@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from structlog.typing import FilteringBoundLogger
 
-from coordinator.backoff import STARTING_S, SpawnBackoff
+from coordinator.backoff import STARTING_S, SpawnBackoff, StartWatch
 from coordinator.failure_detector import FailureDetector
 from coordinator.fleet import RayFleet
 from coordinator.plan import Observed, Plan, plan
@@ -49,6 +49,7 @@ class Crew:
         )
         self._detector = FailureDetector()
         self._backoff = SpawnBackoff()
+        self._starts = StartWatch()
         self._quarantine = Quarantine()
         self._told_quarantined: set[str] = set()
         self._nodes: Sequence[str] = ()
@@ -105,6 +106,11 @@ class Crew:
         """Allow starts everywhere at once, because the cause of the failures is over."""
         self._backoff.reset()
         self._quarantine.reset()
+
+    @property
+    def is_stuck(self) -> bool:
+        """Say whether the role has no keeper, and starts were given up for as long as another start may take."""
+        return self._starts.failing_s(now_s=time.monotonic()) >= self._settings.start_s
 
     def _observe(self, holders: Sequence[Holder]) -> Observed:
         """Describe the actual state; actors that are gone are left out."""
@@ -166,6 +172,8 @@ class Crew:
             leads=leadership.leads,
         )
         await self._end(lost, leadership)
+        has_keepers = any(it.holder not in lost for it in mine.values())
+        self._starts.learn(given_up=bool(late), has_keepers=has_keepers, now_s=time.monotonic())
         self._learn(gone, mine)
         await self._supervisor.drop(gone)
         return [h for h in holders if h.holder not in lost]

@@ -102,6 +102,11 @@ class Reconciler:
         await self._turn_crews(leadership, wanted)
 
     @property
+    def is_stuck(self) -> bool:
+        """Say whether no shard is left and none comes up, although Ray takes the requests for them."""
+        return any(crew.is_stuck for crew in self._crews if crew.role == SHARD)
+
+    @property
     def _is_without_ray(self) -> bool:
         """Say whether Ray did not answer, and is not to be asked again yet."""
         return time.monotonic() < self._ray_again_s

@@ -1,6 +1,6 @@
 """New actors are not started as fast as the last ones failed."""
 
-from coordinator.backoff import PAUSE_MAX_S, STARTING_S, SpawnBackoff
+from coordinator.backoff import PAUSE_MAX_S, STARTING_S, SpawnBackoff, StartWatch
 
 
 def test_one_failed_start_causes_no_pause_and_further_ones_cause_longer_pauses() -> None:
@@ -38,3 +38,17 @@ def test_an_actor_that_lived_resets_the_count_of_failures() -> None:
     assert backoff.may_spawn(now_s=100.0)
     backoff.learn_ages([STARTING_S / 2], now_s=100.0)
     assert backoff.may_spawn(now_s=100.0)
+
+
+def test_starts_fail_from_the_first_that_was_given_up_until_a_keeper_lives() -> None:
+    starts = StartWatch()
+    starts.learn(given_up=False, has_keepers=False, now_s=90.0)
+    assert starts.failing_s(now_s=95.0) == 0, "the first ones may still come up"
+
+    starts.learn(given_up=True, has_keepers=False, now_s=100.0)
+    starts.learn(given_up=False, has_keepers=False, now_s=110.0)
+    starts.learn(given_up=True, has_keepers=False, now_s=130.0)
+    assert starts.failing_s(now_s=131.0) == 31.0
+
+    starts.learn(given_up=True, has_keepers=True, now_s=132.0)
+    assert starts.failing_s(now_s=140.0) == 0

@@ -158,3 +158,23 @@ async def test_a_stop_drains_every_shard_and_hands_the_lease_back(session: Sessi
     assert all(actor.drained for actor in fleet.there.values())
     assert await living(session) == []
     assert (await ask(session, 2, GREEN)).leads
+
+
+async def test_a_coordinator_whose_shards_never_come_up_says_that_it_is_stuck(
+    session: Session, dsn: str, fleet: FakeFleet
+) -> None:
+    # Given actors that were started, none of which registers in the time for a start
+    reconciler = reconciler_of(dsn, fleet, start_s=0.01, stalled_s=0.005)
+    await reconciler.turn()
+    assert not reconciler.is_stuck
+
+    async def is_stuck() -> bool:
+        await reconciler.turn()
+        return reconciler.is_stuck
+
+    await eventually(is_stuck)
+
+    # When one registers, then it is not
+    await register_holder(session, incarnation(11, actor_name=list(fleet.there)[-1]))
+    await reconciler.turn()
+    assert not reconciler.is_stuck
