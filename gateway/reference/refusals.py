@@ -53,6 +53,7 @@ OWN: Mapping[str, Collection[Kind]] = {
     **{name: {CONFLICT} for name in ("enable_endpoint", "rotate_endpoint", "end_rotation", "test_endpoint")},
     "add_endpoint": {CONFLICT, OVER_QUOTA},
     **{name: {OVER_QUOTA} for name in ("stream_log", "deploy_model", "preview_schedule")},
+    **{name: {OVER_QUOTA} for name in ("explain_timer", "explain_timer_by_name")},
     "lease_records": {CONFLICT},
     **{name: {CONFLICT} for name in ("claim_task", "unclaim_task", "complete_task", "cancel_instance")},
     **{name: {CONFLICT} for name in ("set_variables", "resolve_incident")},

@@ -5,6 +5,7 @@ A schedule has another key after each firing, so it is addressed by its name.
 
 import secrets
 from collections.abc import Callable
+from datetime import timedelta
 from functools import partial
 from http import HTTPStatus
 from typing import Annotated
@@ -46,6 +47,7 @@ from timers.refusal import InvalidTimer, shortened
 
 STATES = ("pending", "paused", "triggered", "canceled", "skipped", "ended")
 RECORDS_MAX = 100
+FAR = timedelta(days=366)  # to count occurrences beyond it takes up to 0.1 s of the processor
 SEARCH_S = 1.0  # for one page of ended timers
 
 router = APIRouter(prefix=TIMERS, tags=["timers"])
@@ -181,7 +183,10 @@ def _add_looks(path: str, which_of: Callable[..., TimerRef], suffix: str) -> Non
             now = await read_clock(session)
             moment = asked or now
             story = await gather(session, which, moment, now, identity=settings.identity, silent_s=settings.silent_s)
-        answer = explain(story, moment)
+        if moment - now > FAR:
+            answer = await gateway.previews.run(caller.tenant_id, explain, story, moment)
+        else:
+            answer = explain(story, moment)
         records = [RecordAnswer.of(record) for record in story.records]
         return ExplainedAnswer(moment=moment, verdict=answer.verdict, why=answer.why, records=records)
 

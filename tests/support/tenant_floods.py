@@ -352,7 +352,7 @@ FLOODS: dict[str, Flood] = {
     "Places to wait for an end": _waits,
     "Places to wait for service tasks": _task_waits,
     "Models that are read": _models,
-    "Previews of schedules": _previews,
+    "Previews of schedules, and explanations of a moment beyond a year": _previews,
     "Sessions on Postgres": _sessions,
     "API keys that are looked up": _keys,
     "Connections of clients": _connections,
