@@ -2,15 +2,17 @@
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from bpmn.model import Definition, Kind
 from bpmn.step.stepping import CALLS_DEPTH_MAX
 from engine.advancing import Advanced, advance_by, definition_of
 from engine.definitions import Definitions, Gone
 from engine.fair_queue import FairQueue
 from engine.inbox import CANCEL, is_thrown, kind_of, said_by
+from engine.putting_off import FamilyIsFull
 from sql.processes.apply import DESCENDANTS_MAX, Writes
 from sql.processes.signals import DueSignal
 
@@ -18,6 +20,7 @@ BATCH_S = 0.25  # after so long a batch is written, and the rest of its signals 
 BATCH_CHARS = 16 * 1_048_576  # the same for what is to be written
 
 Signals = Sequence[DueSignal]
+NOTHING: Mapping[int, str] = {}
 
 
 class CanceledUnbegun(Gone):
@@ -60,7 +63,8 @@ CALL_LIMITS = CallLimits()
 class Batch:
     """What became of the signals of one turn in memory.
 
-    shape:   `rows` counts the rows that are to be written, by tenant
+    shape:   `rows` counts the rows that are to be written, by tenant; `full` has the families of which a start was
+             refused, by their root, with the reason
     """
 
     writes: Writes = field(default_factory=Writes)
@@ -68,6 +72,17 @@ class Batch:
     advanced: dict[int, Advanced] = field(default_factory=dict)
     failed: list[tuple[Signals, Exception]] = field(default_factory=list)
     rows: Counter[str] = field(default_factory=Counter)
+    full: dict[int, str] = field(default_factory=dict)
+
+    def refuse_growth(self, first: DueSignal, definition: Definition, full: Mapping[int, str]) -> None:
+        """Refuse the start of a process whose calls would be refused; a process that calls none may begin.
+
+        errors:  FamilyIsFull
+        """
+        why = full.get(first.root_key or 0)
+        if why and first.is_first and any(node.kind == Kind.CALL for node in definition.nodes.values()):
+            self.full[first.root_key or 0] = why
+            raise FamilyIsFull(why)
 
     def add(self, signals: Signals, done: Advanced) -> int:
         """Add an instance that has advanced; return how many characters are to be written of it.
@@ -120,13 +135,20 @@ def advance_all(
     queue: FairQueue,
     *,
     calls_depth_max: int = CALLS_DEPTH_MAX,
+    full: Mapping[int, str] = NOTHING,
 ) -> Batch:
-    """Advance instances until the batch is full; each tenant pays for the processor's time that its instances take."""
+    """Advance instances until the batch is full; each tenant pays for the processor's time that its instances take.
+
+    shape:   `full` has the reasons why families may not grow, by their root
+    """
     batch, began_s, chars = Batch(), time.monotonic(), 0
     for signals in queue.in_turn(by_tenant(instances)):
         work_s = time.thread_time()
         try:
-            chars += batch.add(signals, _advance(signals, definitions, calls_depth_max))
+            definition_key, definition = _definition(signals[0], definitions)
+            batch.refuse_growth(signals[0], definition, full)
+            done = advance_by(signals, definition, definition_key, calls_depth_max=calls_depth_max)
+            chars += batch.add(signals, done)
         except Exception as error:  # noqa: BLE001 - whatever one instance does, the others go on
             batch.failed.append((signals, error))
         queue.charge(signals[0].tenant_id, time.thread_time() - work_s)
@@ -135,10 +157,9 @@ def advance_all(
     return batch
 
 
-def _advance(signals: Signals, definitions: Definitions, calls_depth_max: int) -> Advanced:
-    first = signals[0]
+def _definition(first: DueSignal, definitions: Definitions) -> tuple[int, Definition]:
     if first.version is None and not first.is_first:
         gone = CanceledUnbegun if kind_of(said_by(first)) == CANCEL else Gone
         raise gone(f"there is no instance {first.instance_key}")
     key = definition_of(first)
-    return advance_by(signals, definitions.get(key, first.tenant_id), key, calls_depth_max=calls_depth_max)
+    return key, definitions.get(key, first.tenant_id)

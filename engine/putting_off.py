@@ -16,6 +16,10 @@ TOO_NEW = (ModelRefused, UnknownKind, StateTooNew)  # this release can't read it
 TOO_NEW_TRIES_MAX = 2_885  # with SLOW's pauses two days, in which an upgrade ends; then the instance has an incident
 
 
+class FamilyIsFull(Exception):
+    """As many called instances live below a root as may."""
+
+
 class PutOff(NamedTuple):
     """What is to be done with a signal.
 
@@ -26,6 +30,7 @@ class PutOff(NamedTuple):
     delay_s: float
     tries_max: int
     to_newer: bool = False  # a newer engine may take it
+    is_logged: bool = True
     is_last_try: bool = False  # the signal is given up unless its instance can begin with an incident
 
 
@@ -33,6 +38,8 @@ def put_off_after(error: Exception, attempts: int) -> PutOff:
     """Decide it from why a signal can't be taken, after so many failed attempts before this one."""
     if isinstance(error, TOO_NEW):  # some of these are ValueErrors, too
         return PutOff(str(error), SLOW.pause_s(attempts + 1), TOO_NEW_TRIES_MAX, to_newer=True)
+    if isinstance(error, FamilyIsFull):
+        return PutOff(str(error), 0.0, 1, is_logged=False)
     if isinstance(error, StoreTooSlow):
         return PutOff(str(error), SLOW.pause_s(attempts + 1), NEVER)
     is_for_users = isinstance(error, ValueError | Gone | StatementRefused)

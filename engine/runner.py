@@ -73,6 +73,9 @@ class SignalRunner:
         self._queue = FairQueue()
         self._next_tenant = ""  # where the next search for lanes begins
         self._behind: Mapping[str, Place] = {}  # how far lanes were read in which every signal waits
+        self._full: dict[
+            int, str
+        ] = {}  # families in which as many instances live as may, by their root, with the reason
         self._logged: set[str] = set()  # why signals were left to a newer engine; each is logged once
 
     async def turn(self) -> bool:
@@ -112,8 +115,10 @@ class SignalRunner:
         going = await self._load(found.going)
         # In a thread, so that heartbeats go on however long a model's expressions take.
         batch = await asyncio.to_thread(
-            advance_all, going, self._definitions, self._queue, calls_depth_max=self._calls.depth_max
+            advance_all, going, self._definitions, self._queue, calls_depth_max=self._calls.depth_max, full=self._full
         )
+        # When no start is refused any more, the next call is counted again.
+        self._full = batch.full
         self._leave_out_cut(batch, {signal.tenant_id for signal in poll.signals})
         done = await self._write_all(batch)
         spread = await spread_all(self._session, self._holder, found.thrown, self._queue, until_s=until_s)
@@ -176,7 +181,7 @@ class SignalRunner:
         try:
             # A key of the sequence may be taken, if somebody has set it back.
             apply = partial(apply_steps, descendants_max=self._calls.descendants_max)
-            written = await retry_lost_races(self._session, partial(apply, self._session, self._holder, writes))
+            written, full = await retry_lost_races(self._session, partial(apply, self._session, self._holder, writes))
         except (StatementRefused, StoreTooSlow, RecursionError, TypeError, ValueError) as error:
             if isinstance(error, StatementRefused) and not error.are_values_at_fault:
                 raise StoreUnavailable(f"the server does not take what an engine writes: {error}") from error
@@ -184,6 +189,7 @@ class SignalRunner:
                 batch.failed.append((batch.advanced[keys[0]].signals or batch.read[keys[0]], error))
                 return 0
             return sum([await self._write(batch, writes.of(part)) for part in batch.parts_of(keys)])
+        self._full |= full
         self._stats.conflicts += len(keys) - len(written)
         await self._follow_up({key: batch.advanced[key] for key in written})
         return len(written)
@@ -251,7 +257,7 @@ class SignalRunner:
             key = definition_of(first)
             sentence = f"its start can't be written: {reason}; correct the variables or the model, and resolve this"
             stopped = begun_stopped(first, self._definitions.get(key, first.tenant_id), key, sentence)
-            written = await apply_steps(self._session, self._holder, stopped.writes())
+            written, _ = await apply_steps(self._session, self._holder, stopped.writes())
         except (Gone, ValueError, TypeError, RecursionError, StatementRefused):
             return False
         if written:
@@ -259,6 +265,8 @@ class SignalRunner:
         return bool(written)
 
     def _log_put_off(self, how: PutOff, signals: Signals, outcome: Mapping[int, bool]) -> None:
+        if not how.is_logged:
+            return
         if not how.to_newer:
             for it in signals:
                 given_up = outcome.get(it.timer_key, False)

@@ -4,12 +4,19 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from sql.session import Session
 
 Row = dict[str, Any]
 DESCENDANTS_MAX = 10_000  # called instances below one instance that live at a time
+
+
+class Applied(NamedTuple):
+    """The keys of the instances that were written, and the reasons of refused calls by the root of the family."""
+
+    written: list[int]
+    full: dict[int, str]
 
 
 @dataclass(slots=True)
@@ -60,10 +67,11 @@ ROWS = tuple(name for name in LISTS if name not in ("signals", "spent"))
 
 async def apply_steps(
     session: Session, holder: int, writes: Writes, *, descendants_max: int = DESCENDANTS_MAX
-) -> list[int]:
-    """Write a batch; return the keys of the instances that were written.
+) -> Applied:
+    """Write a batch.
 
-    The others have been advanced by somebody since they were read, or are being advanced: their signals are still due.
+    Instances that were not written have been advanced since they were read, or are being advanced: their signals are
+    still due.
     It is safe to send the same batch again: what was written has another version now.
 
     errors:  StoreUnavailable  the outcome is unknown: take the signals again
@@ -79,7 +87,8 @@ async def apply_steps(
         descendants_max=descendants_max,
         **{name: json.dumps(getattr(writes, name), default=_text, ensure_ascii=False) for name in ROWS},
     )
-    return [row["instance_key"] for row in rows]
+    written = [row["instance_key"] for row in rows if row["full_root"] is None]
+    return Applied(written, {row["full_root"]: row["refusal"] for row in rows if row["full_root"] is not None})
 
 
 def _text(value: object) -> str:

@@ -21,7 +21,8 @@
 --        :sent jsonb {instance_key, tenant_id, to_key, token, node_id, signal},
 --        :returned jsonb {instance_key, process_id, message (the key of a kept message that came to nobody)},
 --        :thrown jsonb {instance_key, tenant_id, name, variables}
--- out:   instance_key bigint, of those that were written
+-- out:   instance_key bigint, of those that were written; then full_root bigint and refusal text, for each root below which
+--        a call was refused
 -- locks: the instances' rows, their signals, and what they wait for no more, for the statement; leaves out rows that
 --        others have locked: an instance is then not written; for a locked timer, task, subscription or child the
 --        instance gets a signal to close it
@@ -410,8 +411,7 @@ child as materialized (
     select
         c.*,
         case
-            when f.living + row_number() over (partition by c.root_key order by c.instance_key, c.token)
-                > :descendants_max
+            when c.is_too_many
                 then format(
                     'the process "%s" would be called while instance %s has %s called instances below it, and there may'
                     ' be %s; let fewer live at a time, or cancel instance %s; then resolve this',
@@ -421,8 +421,14 @@ child as materialized (
                 then format('the process "%s" is not deployed; deploy it, and resolve this', left(c.process_id, 200))
         end as refusal,
         d.definition_key
-    from called c
-    join family f on f.root_key = c.root_key
+    from (
+        select
+            c.*,
+            f.living + row_number() over (partition by c.root_key order by c.instance_key, c.token)
+                > :descendants_max as is_too_many
+        from called c
+        join family f on f.root_key = c.root_key
+    ) c
     cross join lateral (select shardclock.find_definition(c.tenant_id, c.process_id) as definition_key) d
 ),
 outgoing as materialized (
@@ -570,4 +576,6 @@ raised as (
     on conflict on constraint incidents_pkey
         do update set node_id = excluded.node_id, sentence = excluded.sentence, raised_at = excluded.raised_at
 )
-select w.instance_key from written w
+select w.instance_key, null::bigint as full_root, null::text as refusal from written w
+union all
+select null, c.root_key, min(c.refusal) from child c where c.is_too_many group by c.root_key

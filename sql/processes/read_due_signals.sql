@@ -205,7 +205,7 @@ known as (
         i.process_id,
         i.parent_key,
         i.parent_token,
-        i.root_key,
+        coalesce(i.root_key, b.root_key) as root_key,
         -- Once for each instance: it may be large, and many signals may be for it.
         case
             when row_number() over (
@@ -215,16 +215,17 @@ known as (
         coalesce(
             i.ended_at,
             -- Asked only for a called process that is to begin.
-            (
-                select r.ended_at
-                from shardclock.instances r
-                where r.instance_key = case
-                    when d.process_instance_key is null and d.payload ->> 'root' ~ '^[0-9]{1,18}$'
-                        then (d.payload ->> 'root')::bigint
-                end
-            )
+            (select r.ended_at from shardclock.instances r where r.instance_key = b.root_key)
         ) is not null as has_ended
     from due d
+    cross join lateral (
+        select
+            case
+                when d.process_instance_key is null and d.payload ->> 'root' ~ '^[0-9]{1,18}$'
+                    then (d.payload ->> 'root')::bigint
+            end as root_key
+        offset 0
+    ) b
     left join lateral (
         select i.*
         from shardclock.instances i

@@ -79,7 +79,7 @@ async def test_what_a_zombie_writes_is_seen_by_p3_and_p4(
 
         # When another engine has written before
         await engine.step()
-        written = await apply_steps(session, ZOMBIE, late)
+        written = (await apply_steps(session, ZOMBIE, late)).written
 
         assert written == ([key] if broken else [])
         await engine.end()

@@ -8,7 +8,7 @@ from engine import advancing, batches, runner
 from engine.fair_queue import FairQueue
 from service import processes
 from sql.processes import instances
-from sql.processes.apply import Writes, apply_steps
+from sql.processes.apply import Applied, Writes, apply_steps
 from sql.session import Session, StoreTooSlow
 from tests.support.bpmn import SHARED, flows, model
 from tests.support.bpmn_cluster import Processes, running
@@ -200,7 +200,7 @@ async def test_a_batch_that_takes_too_long_for_one_tenant_is_written_for_the_oth
     tried: list[list[str]] = []
     write = apply_steps
 
-    async def slow(session: Session, holder: int, writes: Writes, **limits: int) -> list[int]:
+    async def slow(session: Session, holder: int, writes: Writes, **limits: int) -> Applied:
         tried.append([step["tenant_id"] for step in writes.steps])
         if "busy" in tried[-1]:
             raise StoreTooSlow("canceling statement due to statement timeout")

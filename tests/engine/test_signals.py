@@ -151,6 +151,6 @@ async def test_an_instance_that_another_engine_has_advanced_is_not_written_twice
             taken, it.engine._runners[0]._definitions.get(definition_key, "default"), definition_key
         ).writes()
         await it.engine.step()
-        assert await apply_steps(it.session, 1, late) == []
+        assert (await apply_steps(it.session, 1, late)).written == []
         assert (await it.history(key)).count("u-") == 1
         assert await it.state(key) == "COMPLETED"
