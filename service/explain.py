@@ -121,10 +121,17 @@ def _delayed_by_a_client(story: Story, timer_key: int, due_date: datetime, until
     for record in reversed(story.records):
         if record.timer_key == timer_key and due_date <= record.recorded_at <= until:
             if record.intent == "RESUMED":
-                return f"it was paused until {shown(record.recorded_at)}"
+                return f"it was paused until {shown(record.recorded_at)}{_pause_reason(story, record)}"
             if record.intent == "RESCHEDULED":
                 return f"it was moved to that date at {shown(record.recorded_at)}"
     return None
+
+
+def _pause_reason(story: Story, resumed: LogRecord) -> str:
+    """Return the reason of the pause that ended so, if it has one."""
+    paused = [it for it in story.records if it.intent == "PAUSED" and it.position < resumed.position]
+    reason = detail_of(paused[-1]).get("reason") if paused else None
+    return f" ({reason}), since {shown(paused[-1].recorded_at)}" if reason else ""
 
 
 def _planned(story: Story, moment: datetime) -> Explanation | None:
@@ -159,7 +166,7 @@ def _decided(story: Story, moment: datetime) -> Explanation | None:
         return Explanation(
             "SKIPPED",
             f"{counted(record.count, 'occurrence')} from number {record.occurrence} on, missed and skipped"
-            f" under {policy} at {shown(record.recorded_at)}{_without_shards(story)}{_next_after(story, record)}",
+            f" under {policy} at {shown(record.recorded_at)}{_outage(story, record)}{_next_after(story, record)}",
             record,
         )
     why = f"{number}due at {shown(record.due_date)}, fired {_length(late)} later, by {_holder(story, record)}"
@@ -191,16 +198,38 @@ def _not_due(story: Story, moment: datetime) -> str:
 
 def _reason_for_delay(story: Story, fired: LogRecord) -> str:
     then = f", and fired {_length(fired.recorded_at - fired.late_since)} after that"
+    held = _held(story, fired)
     if delay := _delayed_by_a_client(story, fired.timer_key, fired.due_date, fired.recorded_at):
-        return f": {delay}{then}"
+        return f": {delay}{f'; {held}' if held else then}"
+    if held:
+        return f": {held}"
     if fired.schedule is not None and fired.created_at > fired.due_date:
         return ": it was missed, and caught up with"
     if fired.created_at > fired.due_date:
         return f": it was made at {shown(fired.created_at)}, with a date in the past{then}"
-    return _without_shards(story)
+    return _outage(story, fired)
 
 
-def _without_shards(story: Story) -> str:
+def _held(story: Story, record: LogRecord) -> str:
+    """Name the hold of an operator that delayed a firing, or that made it be skipped."""
+    hold = story.past_hold
+    if hold is None:
+        return ""
+    ended_at = hold.ended_at or story.now
+    after = record.recorded_at - ended_at
+    then = (
+        f", and {'fired' if record.intent == 'TRIGGERED' else 'skipped'} {_length(after)} after that"
+        if after > timedelta()
+        else ""
+    )
+    until = f" until {shown(hold.ended_at)}" if hold.ended_at else ""
+    return f"on hold from {shown(hold.began_at)}{until}, an operator said: {hold.why}{then}"
+
+
+def _outage(story: Story, record: LogRecord) -> str:
+    """Say why nothing could fire when an occurrence fell due: a hold of an operator, or no shard."""
+    if held := _held(story, record):
+        return f": {held}"
     return "" if any(witness.alive for witness in story.witnesses) else ": no shard was running when it fell due"
 
 

@@ -5,7 +5,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from service.hold import Hold, read_hold
-from sql.clients.history import TimerState, UpcomingTimer, Witness, find_timer, read_upcoming, records_around, witnesses
+from sql.clients.history import (
+    PastHold,
+    TimerState,
+    UpcomingTimer,
+    Witness,
+    find_timer,
+    read_past_hold,
+    read_upcoming,
+    records_around,
+    witnesses,
+)
 from sql.clients.verbs import TimerRef
 from sql.deliveries.find import DeliveryState, find_delivery
 from sql.log.records import LogRecord
@@ -23,6 +33,7 @@ class Story:
     hold: Hold | None = None
     plan: UpcomingTimer | None = None
     delivery: DeliveryState | None = None
+    past_hold: PastHold | None = None
 
     @property
     def is_unplanned(self) -> bool:
@@ -47,7 +58,8 @@ async def gather(
     seen = await witnesses(session, holders, late_since)
     hold = await read_hold(session, identity, silent_s=silent_s)
     delivery = await find_delivery(session, about.timer_key) if about and about.target != "log" else None
-    return Story(timer, records, seen, now, hold, plan, delivery)
+    held = await read_past_hold(session, since=late_since, until=about.recorded_at) if about else None
+    return Story(timer, records, seen, now, hold, plan, delivery, held)
 
 
 def deciding(records: Sequence[LogRecord], timer: TimerState | None, moment: datetime) -> LogRecord | None:

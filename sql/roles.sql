@@ -446,6 +446,6 @@ end
 $$;
 
 -- Granted to nobody: shardclock.check_timer, shardclock.mark_log_writer, shardclock.note_key_prefix,
--- shardclock.refuse_deep_config and shardclock.forget_business_keys, which only triggers call;
+-- shardclock.refuse_deep_config, shardclock.keep_hold and shardclock.forget_business_keys, which only triggers call;
 -- shardclock.check_nobody_keeps, which only the functions that make and drop days call; the log's partitions, which are
 -- read through the log, and those of idempotent_requests; and to write api_keys or audit, which only the owner does.

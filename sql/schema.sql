@@ -161,6 +161,7 @@ CREATE TABLE shardclock.identity (
     origin text,
     adopted_at timestamp with time zone,
     held_why text,
+    holds jsonb DEFAULT '[]'::jsonb NOT NULL,
     CONSTRAINT held_why_is_one_to_200_characters CHECK ((held_why ~ '^[^[:cntrl:]]{1,200}$'::text)),
     CONSTRAINT identity_is_one_row CHECK (singleton),
     CONSTRAINT name_is_1_to_63_characters CHECK ((name ~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$'::text))
@@ -937,6 +938,8 @@ CREATE TRIGGER instances_forget_business_keys AFTER DELETE ON shardclock.instanc
 
 CREATE TRIGGER jobs_refuse_deep_config BEFORE INSERT OR UPDATE OF config ON shardclock.jobs FOR EACH ROW WHEN (shardclock.is_too_deep(new.config)) EXECUTE FUNCTION shardclock.refuse_deep_config();
 
+CREATE TRIGGER keep_hold BEFORE UPDATE ON shardclock.identity FOR EACH ROW WHEN ((new.held_why IS DISTINCT FROM old.held_why)) EXECUTE FUNCTION shardclock.keep_hold();
+
 CREATE TRIGGER task_acts_note_key_prefix BEFORE INSERT ON shardclock.task_acts FOR EACH ROW WHEN ((current_setting('shardclock.key_prefix'::text, true) <> ''::text)) EXECUTE FUNCTION shardclock.note_key_prefix();
 
 ALTER TABLE ONLY shardclock.holders
@@ -1016,6 +1019,7 @@ ALTER TABLE ONLY shardclock.holders
 -- is_reserved_name(text)  0049_reserved_names.sql
 -- is_same_timer(shardclock.timers, shardclock.timers)  0005_schedule.sql
 -- is_too_deep(jsonb)  0051_limits_of_processes.sql
+-- keep_hold()  0055_reasons.sql
 -- keys_of_clients(bigint[])  0049_reserved_names.sql
 -- kind_of_target(text)  0018_processes.sql
 -- late_since(timestamp with time zone, timestamp with time zone, timestamp with time zone, bigint)  0001_timers.sql

@@ -269,6 +269,24 @@ async def records_around(session: Session, which: TimerRef, moment: datetime, *,
     return [record_of(row) for row in rows]
 
 
+class PastHold(NamedTuple):
+    """A hold of an operator, and when it was in force; `ended_at` is None while it goes on."""
+
+    why: str
+    began_at: datetime
+    ended_at: datetime | None
+
+
+async def read_past_hold(session: Session, *, since: datetime, until: datetime) -> PastHold | None:
+    """Read the last hold of an operator that was in force between two moments.
+
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/clients/read_past_hold.sql
+    """
+    row = await session.row("read_past_hold", since=since, until=until)
+    return PastHold._make(row) if row else None
+
+
 async def witnesses(session: Session, holders: Collection[int], moment: datetime) -> list[Witness]:
     """Read what is known about these holders, and about all others that were alive at a moment.
 

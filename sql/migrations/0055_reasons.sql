@@ -1,2 +1,31 @@
--- 0055_reasons
-select;
+-- Holds of operators are kept after their end, so that `explain` gives the reason of a late firing.
+
+alter table shardclock.identity add column holds jsonb not null default '[]';
+
+comment on column shardclock.identity.holds is
+    'The last 50 holds of operators, the oldest first: why, began_at, and ended_at unless it goes on.';
+
+-- A trigger, so that a hold by any interface is kept. A new reason during a hold ends one hold and begins another.
+create function shardclock.keep_hold()
+returns trigger
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    place integer := jsonb_array_length(new.holds) - 1;
+begin
+    if old.held_why is not null and place >= 0 then
+        new.holds := jsonb_set(new.holds, array[place::text, 'ended_at'], to_jsonb(clock_timestamp()));
+    end if;
+    if new.held_why is not null then
+        new.holds := new.holds || jsonb_build_object('why', new.held_why, 'began_at', clock_timestamp());
+    end if;
+    if jsonb_array_length(new.holds) > 50 then
+        new.holds := new.holds - 0;
+    end if;
+    return new;
+end
+$$;
+
+create trigger keep_hold before update on shardclock.identity for each row
+when (new.held_why is distinct from old.held_why) execute function shardclock.keep_hold();
