@@ -26,7 +26,7 @@ BODY_BYTES_MAX = 16_384  # so little that aiohttp never pauses the parser, which
 
 
 class NotHttp(aiohttp.ClientError):
-    """Refuse what is no answer of HTTP, or one that doesn't come to its point."""
+    """Refuse bytes that are no answer of HTTP, or an answer whose head does not end."""
 
 
 class Connector(aiohttp.TCPConnector):
@@ -48,7 +48,7 @@ class TolerantParser:
         """Parse a piece, as aiohttp expects it."""
         try:
             return self._parser.feed_data(data)  # type: ignore[no-any-return] # a tuple
-        except Exception:  # noqa: BLE001 - whatever it does not like, `read_odd_head` decides
+        except Exception:  # noqa: BLE001 - `read_odd_head` decides about each failure
             self.has_failed = True
             return (), False, b""
 
@@ -113,7 +113,7 @@ class BoundedConnection(ResponseHandler):
             super().feed_data(data, size)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """End; an answer whose head was refused and did not end is none, and no reason to send the request again."""
+        """End. A refused head that did not end is no answer, and the request is not sent again at once."""
         if self._has_failed and not self._is_final:
             self.set_exception(NotHttp())
         super().connection_lost(exc)

@@ -1,4 +1,4 @@
-"""Read the head of an answer that breaks the rules of HTTP harmlessly: its status is what a delivery depends on.
+"""Read the head of an answer that breaks the rules of HTTP harmlessly: the delivery depends on its status.
 
 curl, Go's net/http and httpx each accept other breaches. All of them are read alike here: the body is not parsed, and
 the connection ends with the answer, so that nothing behind it can pass for the next one.
@@ -22,7 +22,7 @@ class NoAnswer(Exception):
 
 @dataclass(frozen=True, slots=True)
 class OddHead:
-    """The final head of an answer: of its headers those that a sender needs, and what came behind it."""
+    """The final head of an answer: its status, the headers that a sender needs, and the bytes behind it."""
 
     status: int
     headers: dict[str, str]

@@ -1,7 +1,7 @@
 """Find an endpoint's first delivery soon, however many endpoints there are.
 
 A search has a probe for each lane: with 100,000 endpoints of one tenant it takes seconds, and comes again after ten
-times as long. Meanwhile this finder reads what has become due lately, of all endpoints, in its order. Of one tenant it
+times as long. Meanwhile this finder reads the deliveries that have become due lately, in their order. Of one tenant it
 takes a few endpoints at a time, so that those of others find a place among the lanes that are known; the search finds
 the rest.
 """

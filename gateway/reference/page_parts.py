@@ -9,12 +9,14 @@ from typing import Any
 from urllib.parse import quote
 
 from gateway.reference.examples import example_of
-from gateway.reference.refusals import ALWAYS, WITH_KEY
+from gateway.reference.refusals import ALWAYS, BY_PARAMETER, WITH_BODY, WITH_KEY
+from gateway.requests.idempotency import HEADER
 
 BASE = "http://127.0.0.1:9841"
 # What stands for a name in a path; keys have examples of their own.
 NAMES = {"name": "order-4711", "group": "billing", "tenant": "acme", "timer_key": 20514}
-OF_ALL = {kind.name for kind in WITH_KEY | ALWAYS}  # without a link: it would be a tenth of the page
+# Without links, which would be a tenth of the page: many operations have them, and the heading leads to all of them.
+OF_MANY = {kind.name for kind in {*WITH_KEY, *ALWAYS, *WITH_BODY, *BY_PARAMETER[HEADER]}}
 OF_TAGS = {"endpoints": {"name": "billing"}, "jobs": {"name": "refresh"}}
 CODE = re.compile(r"`([^`]+)`")
 Said = Mapping[str, Any]
@@ -168,7 +170,7 @@ def _answers(said: Said) -> Iterator[str]:
 
 def _problems(said: Said) -> str:
     names = ", ".join(
-        name if name in OF_ALL else f'<a href="#problem-{name}">{name}</a>' for name in said["x-problems"]
+        name if name in OF_MANY else f'<a href="#problem-{name}">{name}</a>' for name in said["x-problems"]
     )
     return f'<h4><a href="#problems">Problems</a></h4>\n<p>{names}</p>'
 

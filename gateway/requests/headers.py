@@ -1,4 +1,4 @@
-"""Read the headers of a request: as UTF-8, and each of those that the API heeds once.
+"""Read the headers of a request: as UTF-8, and each header that the API heeds once.
 
 A second value would be passed over without a word, also by a proxy that goes by the other one (RFC 9110 5.3).
 """
@@ -19,7 +19,7 @@ IS_HEAD = "is_head"  # the place in a request's state
 
 
 def header_of(headers: Headers, name: str) -> str | None:
-    """Return a header that the API heeds; `HeededOnce` has refused what is no UTF-8."""
+    """Return a header that the API heeds; `HeededOnce` has refused other text than UTF-8."""
     text = headers.get(name)
     return None if text is None else text.encode("latin-1").decode()
 
@@ -63,7 +63,7 @@ class HeadAsGet:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Route a HEAD as a GET; what it answers loses its body."""
+        """Route a HEAD as a GET, and leave out the body of the answer."""
         if scope["type"] != "http" or scope["method"] != "HEAD":
             await self._app(scope, receive, send)
             return

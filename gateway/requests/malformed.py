@@ -1,4 +1,4 @@
-"""Say what is wrong with bytes that the parser of HTTP refuses: it names no header, and no way out."""
+"""Explain why bytes are no request of HTTP: the parser that refuses them names no header, and no way out."""
 
 import re
 

@@ -38,7 +38,7 @@ class KeptSlashes:
         raw: bytes | None = scope.get("raw_path")
         if raw is not None and b"%" in raw:
             segments = raw.partition(b"?")[0].decode("ascii", "replace").split("/")
-            # Bytes that are no UTF-8 stay what they are, until `refuse_unreadable_path` names the parameter.
+            # Bytes that are not UTF-8 are kept, until `refuse_unreadable_path` names the parameter.
             decoded = (unquote(it, errors="surrogateescape") for it in segments)
             scope = {**scope, "path": "/".join(it.replace("/", SLASH) for it in decoded)}
         await self._app(scope, receive, send)

@@ -33,7 +33,7 @@ HEADERS = sorted(
     {*HEEDED, *(it["name"] for *_, said in OPERATIONS for it in said.get("parameters", ()) if it["in"] == "header")},
     key=str.lower,
 )
-UNDERSTOOD = {200, 201, 202, 204, 404, 409}  # what is asked for is not there, or has another state
+UNDERSTOOD = {200, 201, 202, 204, 404, 409}  # 404 and 409: the subject is not there, or has another state
 BOM = b"\xef\xbb\xbf"
 
 
@@ -51,12 +51,12 @@ def parameters(place: str) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
 
 
 def kind_of(schema: dict[str, Any]) -> str | None:
-    """Return the type of what is given."""
+    """Return the type of a value."""
     return next((it["type"] for it in schema.get("anyOf", [schema]) if it["type"] != "null"), None)
 
 
 def bodies() -> Iterator[tuple[str, str, str, dict[str, Any]]]:
-    """List the operations that take a body, and what they take."""
+    """List the operations that take a body, with its media type and its description."""
     for method, path, said in OPERATIONS:
         for media_type, content in said.get("requestBody", {}).get("content", {}).items():
             yield method, filled(path), media_type, content

@@ -1,4 +1,4 @@
-"""Ask over a socket, byte by byte: clients of HTTP write no header twice, and no letters but those that are allowed."""
+"""Ask over a socket, byte by byte: clients of HTTP write no header twice, and no forbidden letters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LOCAL: Pairs = ((b"Host", b"localhost"),)
 
 @dataclass(frozen=True)
 class RawAnswer:
-    """What came back until the other side closed."""
+    """The answer of a server, up to the end of the connection."""
 
     status: int
     headers: dict[str, str]

@@ -1,7 +1,7 @@
 """Prove that a receiver is believed whose answer breaks the rules of HTTP harmlessly, and never more than that answer.
 
 Answers of these kinds are accepted by curl, by Go's net/http or by httpx; their test suites, and those of llhttp, have
-them. What all of them refuse is refused here, too.
+them. Answers that all of them refuse are refused here, too.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ ODD = {
     "chunk-trailer": CHUNKED + b"2\r\nok\r\n0\r\nno trailer\r\n\r\n",
     "not-gzip": OK + b"Content-Encoding: gzip\r\nContent-Length: 8\r\n\r\nnot gzip",
     "coding-unknown": OK + b"Content-Encoding: \x01, br, br\r\nContent-Length: 2\r\n\r\nok",
-    # What comes before
+    # Interim answers
     "continue": b"HTTP/1.1 100 Continue\r\n\r\n" + OK + b"Content-Length: 0\r\n\r\n",
     "hints": b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + NO_CONTENT + b"\r\n",
     "hints-odd": b"HTTP/1.1 103\nLink </a>\n\nHTTP/1.1 204\n\n",
@@ -115,7 +115,7 @@ CUT = {
     "chunk-without-last": CHUNKED + b"2\r\nok\r\n",
     "odd-without-body": OK + b"No colon\r\nContent-Length: 100\r\n\r\nsho",
 }
-# Nobody takes these for an answer.
+# Every client refuses these.
 NONE = {
     "ssh": b"SSH-2.0-OpenSSH_9.6\r\n",
     "smtp": b"220 mail.example.com ESMTP\r\n",
@@ -140,7 +140,7 @@ def closing_after(answer: bytes, *, reset: bool = False) -> Behave:
         await writer.drain()
         if reset:
             writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_NONE)
-            await asyncio.sleep(0.05)  # so that the answer is read first: a reset drops what is not read yet
+            await asyncio.sleep(0.05)  # so that the answer is read first: a reset drops unread bytes
             writer.transport.abort()
         else:
             writer.close()

@@ -23,7 +23,7 @@ SOON_S = 3.0
 
 
 class Looks:
-    """Answer looks from a script, and keep what was asked."""
+    """Answer looks from a script, and keep their positions."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.behind: list[Position | None] = []
