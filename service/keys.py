@@ -160,6 +160,11 @@ async def authenticate(session: Session, text: str) -> ApiKey:
     return found_or_refused(found)
 
 
+def is_api_key(text: str) -> bool:
+    """Say whether a text has the form of a key."""
+    return KEY.fullmatch(text) is not None
+
+
 async def authenticate_all(session: Session, texts: Sequence[str]) -> list[ApiKey | None]:
     """Say whose keys these are, by one statement.
 

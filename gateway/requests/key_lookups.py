@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 
 from gateway.requests.problems import unavailable
-from service.keys import authenticate_all
+from service.keys import authenticate_all, is_api_key
 from sql.keys.keys import ApiKey
 from sql.pool import Pool
 from sql.session import NO_TENANTS, StatementRefused, StoreUnavailable
@@ -52,6 +52,8 @@ class KeyLookups:
         errors:  Problem           too many keys wait to be looked up
                  StoreUnavailable  nobody can tell now
         """
+        if not is_api_key(text):
+            return None
         digest, now_s = hashlib.sha256(text.encode()).digest(), time.monotonic()
         good = self._good.get(digest)
         if good is not None and good[1] >= now_s:

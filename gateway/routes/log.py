@@ -26,7 +26,7 @@ from timers.model import BIGINT_MAX
 
 EVENTS = "text/event-stream"
 READ_MAX = 500
-STREAM_BYTES = 2**20  # of payloads, at a time
+STREAM_BYTES = 2**18  # of payloads, at a time: each of 200 streams may hold as much for a client that does not read
 PAGES_AT_ONCE = 20  # for one that waits: then others have their turn
 POLL_S = 0.1
 AN_EVENT = 'id: 812\nevent: TRIGGERED\ndata: {"position":812,"intent":"TRIGGERED","timer_key":20514}\n\n'

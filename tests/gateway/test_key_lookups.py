@@ -18,6 +18,8 @@ from tests.support.factories import BOUND_S
 from tests.support.roles import as_role
 from tests.support.sql_client import session as session_of
 
+U, V, W, X, Y, Z = (f"sck_aaaaaaa{letter}_{'A' * 43}" for letter in "uvwxyz")
+
 
 class Asked:
     """Note which keys each statement asks for, and find none but the good ones."""
@@ -60,10 +62,10 @@ async def test_keys_of_many_requests_are_found_by_one_statement_each_once_and_ag
     dsn: str, good: tuple[str, ApiKey], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = Asked(good)
-    found = await looked_up(dsn, asked, monkeypatch, [good[0], "x", "x", "y", good[0]], ["x", good[0]])
+    found = await looked_up(dsn, asked, monkeypatch, [good[0], X, X, Y, good[0]], [X, good[0]])
 
     assert found == [good[1], None, None, None, good[1], None, good[1]]
-    assert asked.batches == [[good[0], "x", "y"]]
+    assert asked.batches == [[good[0], X, Y]]
 
 
 async def test_a_key_that_was_good_is_looked_up_before_the_unknown_ones(
@@ -72,9 +74,9 @@ async def test_a_key_that_was_good_is_looked_up_before_the_unknown_ones(
     monkeypatch.setattr(key_lookups, "KNOWN_S", -1.0)
     monkeypatch.setattr(key_lookups, "BATCH_KEYS", 2)
     asked = Asked(good)
-    await looked_up(dsn, asked, monkeypatch, [good[0]], ["u", "v", "w", good[0]])
+    await looked_up(dsn, asked, monkeypatch, [good[0]], [U, V, W, good[0]])
 
-    assert asked.batches == [[good[0]], [good[0], "u"], ["v", "w"]]
+    assert asked.batches == [[good[0]], [good[0], U], [V, W]]
 
 
 async def test_when_postgres_is_away_all_are_told_and_nothing_is_remembered(
@@ -82,16 +84,16 @@ async def test_when_postgres_is_away_all_are_told_and_nothing_is_remembered(
 ) -> None:
     asked = Asked(good)
     asked.fails = True
-    assert [type(it) for it in await looked_up(dsn, asked, monkeypatch, ["x", good[0]])] == [StoreUnavailable] * 2
+    assert [type(it) for it in await looked_up(dsn, asked, monkeypatch, [X, good[0]])] == [StoreUnavailable] * 2
     asked.fails = False
-    assert await looked_up(dsn, asked, monkeypatch, ["x", good[0]]) == [None, good[1]]
+    assert await looked_up(dsn, asked, monkeypatch, [X, good[0]]) == [None, good[1]]
 
 
 async def test_more_unknown_keys_than_may_wait_are_told_to_ask_again(
     dsn: str, good: tuple[str, ApiKey], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(key_lookups, "WAITING_MAX", 2)
-    found = await looked_up(dsn, Asked(good), monkeypatch, ["x", "y", "z", "x"])
+    found = await looked_up(dsn, Asked(good), monkeypatch, [X, Y, Z, X])
 
     assert [type(it) for it in found] == [type(None), type(None), Problem, type(None)]
 
@@ -101,3 +103,11 @@ async def test_keys_are_told_apart_by_their_whole_text(dsn: str, good: tuple[str
     wrong = text[:-1] + ("A" if text[-1] != "A" else "B")
     async with session_of(dsn, "gateway") as session:
         assert await keys.authenticate_all(session, [wrong, text, "no key", "", text]) == [None, key, None, None, key]
+
+
+async def test_what_has_not_the_form_of_a_key_is_not_looked_up(
+    dsn: str, good: tuple[str, ApiKey], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = Asked(good)
+    assert await looked_up(dsn, asked, monkeypatch, ["", "sck_", "x" * 9_000, X[:-1], X.upper()]) == [None] * 5
+    assert asked.batches == []

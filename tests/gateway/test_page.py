@@ -25,7 +25,7 @@ SAID = [
     (method.upper(), path, said) for path, methods in REFERENCE["paths"].items() for method, said in methods.items()
 ]
 OPERATIONS = [pytest.param(*each, id=each[2]["operationId"]) for each in SAID]
-BYTES_MAX = 280 * 1024
+BYTES_MAX = 300 * 1024
 NOWHERE = "postgresql://nobody@127.0.0.1:1/none"
 
 
