@@ -81,8 +81,7 @@ async def _refused_by_postgres(request: Request, error: StatementRefused) -> Res
     """Answer what only the table's own rules refuse; anything else that Postgres refuses is a fault of ours."""
     if not error.are_values_at_fault:
         return await _broken(request, error)
-    said = "".join(it if it.isprintable() else "?" for it in str(error))
-    return Problem(REFUSED, f"Postgres refuses it: {said}").answer()
+    return Problem(REFUSED, f"Postgres refuses it: {error}").answer()
 
 
 async def _broken(request: Request, error: Exception) -> Response:

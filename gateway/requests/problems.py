@@ -88,7 +88,8 @@ class Problem(Exception):
             "type": self.kind.type,
             "title": self.kind.title,
             "status": int(self.kind.status),
-            "detail": str(self),
+            # A sentence of Postgres may quote a value as it was given.
+            "detail": "".join(it if it.isprintable() else "?" for it in str(self)),
             **self.more,
         }
         return JSONResponse(body, self.kind.status, self.headers, MEDIA_TYPE)

@@ -263,3 +263,10 @@ async def test_what_is_no_request_of_http_is_told_why(api: Api, request_: bytes,
     said = await exchange(api.url, request_)
     assert (said.status, said.headers["content-type"]) == (400, "application/problem+json")
     assert words in said.detail
+
+
+async def test_a_sentence_that_quotes_a_value_is_one_printable_line(api: Api) -> None:
+    for text in ("%E2%80%AE", "a%0Ab", "%1B[31m", "%7F"):
+        said = await api.get(f"/v1/timers?after={text}")
+        said.assert_problem("refused", 422, "page")
+        assert said.json["detail"].isprintable()
