@@ -1,5 +1,6 @@
 """The commands about tenants of the HTTP API: list what they may have, show one, set and remove its limits."""
 
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -10,7 +11,7 @@ from cli.session import with_session
 from service import tenants as use_cases
 from service.tenants import LISTED_MAX, NoOwnLimits
 from sql.session import Session
-from sql.tenants.tenants import LIMITS, Limits, Tenant, list_tenants
+from sql.tenants.tenants import DEFAULTS, LIMITS, NO_LIMIT, OF_PROCESSES, Limits, Tenant, list_tenants
 from timers.refusal import Refusal, shortened
 
 OFF = "off"  # no limit
@@ -21,8 +22,15 @@ OPTIONS = {
     "waiters_max": "--waiters",
     "endpoints_max": "--endpoints",
     "rate_per_s": "--rate",
+    "instances_max": "--instances",
+    "tasks_max": "--tasks",
+    "messages_max": "--messages",
+    "definitions_max": "--definitions",
 }
-HEADINGS = ["timers", "payload bytes", "waiters", "endpoints", "writes a second"]
+HEADINGS = [
+    "timers", "payload bytes", "waiters", "endpoints", "writes a second", "instances", "tasks", "messages",
+    "definitions",
+]  # fmt: skip
 
 NUMBER = f"N|{OFF}"
 
@@ -63,12 +71,14 @@ def show(tenant: Which, as_json: Json = False) -> int:
         found = await use_cases.show(session, tenant)
         if as_json:
             own = None if found.own is None else found.own.limits
-            print_json({"tenant_id": tenant, "limits": own, "used": found.pending, "endpoints": found.endpoints})
+            used = asdict(found.pending) | dict(found.processes)
+            print_json({"tenant_id": tenant, "limits": own, "used": used, "endpoints": found.endpoints})
             return DONE
         about = "about " if found.pending.estimated else ""
         has = [f"{about}{found.pending.timers:,}", f"{about}{found.pending.payload_bytes:,}", None]
         may = _words(found.own.limits if found.own else Limits())
-        print_table("", ["", *HEADINGS], [("may have", *may), ("has", *has, f"{found.endpoints:,}", None)])
+        has += [f"{found.endpoints:,}", None, *(f"{found.processes[name]:,}" for name in OF_PROCESSES)]
+        print_table("", ["", *HEADINGS], [("may have", *may), ("has", *has)])
         if found.own is None:
             tell(f"tenant {shortened(tenant)} has no limits of its own: those of the gateways' settings hold")
         return DONE
@@ -91,10 +101,21 @@ def set_(
     rate: Annotated[
         str | None, typer.Option("--rate", metavar=NUMBER, help="Writes a second, at each gateway.")
     ] = None,
+    instances: Annotated[
+        str | None, typer.Option("--instances", metavar=NUMBER, help="Instances of processes that have not ended.")
+    ] = None,
+    tasks: Annotated[str | None, typer.Option("--tasks", metavar=NUMBER, help="Open tasks of persons.")] = None,
+    messages: Annotated[
+        str | None, typer.Option("--messages", metavar=NUMBER, help="Messages that are kept for later tokens.")
+    ] = None,
+    definitions: Annotated[
+        str | None, typer.Option("--definitions", metavar=NUMBER, help="Versions of processes that are not deleted.")
+    ] = None,
     as_json: Json = False,
 ) -> int:
     """Set limits of a tenant's own; what is not given stays as it was set before, or is no limit."""
-    texts = dict(zip(LIMITS, (timers, payload_bytes, waiters, endpoints, rate), strict=True))
+    given_texts = (timers, payload_bytes, waiters, endpoints, rate, instances, tasks, messages, definitions)
+    texts = dict(zip(LIMITS, given_texts, strict=True))
     given = {name: _read(name, text) for name, text in texts.items() if text is not None}
     if not given:
         raise Refusal(f"say which limit is set: give one of {', '.join(OPTIONS.values())}")
@@ -134,7 +155,7 @@ def _read(name: str, text: str) -> float | None:
     errors:  Refusal  it is neither
     """
     if text == OFF:
-        return None
+        return NO_LIMIT if name in DEFAULTS else None
     try:
         return float(text) if name == "rate_per_s" else int(text)
     except ValueError:
@@ -146,4 +167,5 @@ def _row(tenant: Tenant) -> tuple[object, ...]:
 
 
 def _words(limits: Limits) -> list[str]:
-    return ["no limit" if limit is None else f"{limit:,}" for limit in (getattr(limits, name) for name in LIMITS)]
+    may = {name: DEFAULTS.get(name) if limit is None else limit for name, limit in asdict(limits).items()}
+    return ["no limit" if limit in (None, NO_LIMIT) else f"{limit:,}" for limit in may.values()]

@@ -12,6 +12,7 @@ from engine.advancing import Advanced, advance_by, definition_of
 from engine.definitions import Definitions, Gone
 from engine.fair_queue import FairQueue
 from engine.inbox import CANCEL, is_thrown, kind_of, said_by
+from engine.needs import Needs, needs_of
 from engine.putting_off import FamilyIsFull
 from sql.processes.apply import DESCENDANTS_MAX, Writes
 from sql.processes.signals import DueSignal
@@ -64,7 +65,8 @@ class Batch:
     """What became of the signals of one turn in memory.
 
     shape:   `rows` counts the rows that are to be written, by tenant; `full` has the families of which a start was
-             refused, by their root, with the reason
+             refused, by their root, with the reason; `needs` has an entry for
+             each instance
     """
 
     writes: Writes = field(default_factory=Writes)
@@ -72,6 +74,7 @@ class Batch:
     advanced: dict[int, Advanced] = field(default_factory=dict)
     failed: list[tuple[Signals, Exception]] = field(default_factory=list)
     rows: Counter[str] = field(default_factory=Counter)
+    needs: dict[int, tuple[str, Needs]] = field(default_factory=dict)
     full: dict[int, str] = field(default_factory=dict)
 
     def refuse_growth(self, first: DueSignal, definition: Definition, full: Mapping[int, str]) -> None:
@@ -84,7 +87,7 @@ class Batch:
             self.full[first.root_key or 0] = why
             raise FamilyIsFull(why)
 
-    def add(self, signals: Signals, done: Advanced) -> int:
+    def add(self, signals: Signals, done: Advanced, definition: Definition) -> int:
         """Add an instance that has advanced; return how many characters are to be written of it.
 
         errors:  StateTooLarge
@@ -94,6 +97,7 @@ class Batch:
         self.rows[done.owner.tenant_id] += writes.size
         self.advanced[done.owner.instance_key] = done
         self.read[done.owner.instance_key] = signals
+        self.needs[done.owner.instance_key] = done.owner.tenant_id, needs_of(done, definition)
         return done.chars + sum(len(row["state"] or "") for row in writes.steps)
 
     def suspects(self) -> tuple[list[int], list[int]]:
@@ -148,7 +152,7 @@ def advance_all(
             definition_key, definition = _definition(signals[0], definitions)
             batch.refuse_growth(signals[0], definition, full)
             done = advance_by(signals, definition, definition_key, calls_depth_max=calls_depth_max)
-            chars += batch.add(signals, done)
+            chars += batch.add(signals, done, definition)
         except Exception as error:  # noqa: BLE001 - whatever one instance does, the others go on
             batch.failed.append((signals, error))
         queue.charge(signals[0].tenant_id, time.thread_time() - work_s)

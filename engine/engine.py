@@ -22,6 +22,7 @@ from sql.processes.signals import (
     forget_messages,
     forget_starts,
 )
+from sql.tenants.tenants import count_usage
 
 HINT_GAP_S = 0.002  # between two turns that hints ask for
 BUSY_PAUSE_S = 0.004  # after the first turn in which nothing was due
@@ -29,6 +30,7 @@ IDLE_AFTER_S = 2.0  # without a signal for so long, an engine looks more seldom
 TEND_S = 10.0
 TEND_BATCH = 500  # rows that one statement forgets
 HISTORY_BATCH = 5_000  # steps of forgotten instances that one statement deletes, and as many acts
+USAGE_BATCH = 20  # resources of tenants that one statement counts, each up to a quota
 KEPT_BATCH = 10_000  # kept messages for which one statement looks who waits
 
 
@@ -137,7 +139,13 @@ class Engine:
         errors:  that of the first chore that has failed, when the others are done
         """
         has_more, failures = False, []
-        for chore in (self._give_kept, self._forget_messages, self._forget_instances, self._forget_starts):
+        for chore in (
+            self._give_kept,
+            self._forget_messages,
+            self._forget_instances,
+            self._forget_starts,
+            self._count_usage,
+        ):
             try:
                 has_more |= await chore()
             except Exception as error:  # noqa: BLE001 - whatever one chore meets, the others are done
@@ -162,6 +170,9 @@ class Engine:
 
     async def _forget_starts(self) -> bool:
         return await forget_starts(self._tends, batch=TEND_BATCH) == TEND_BATCH
+
+    async def _count_usage(self) -> bool:
+        return await count_usage(self._tends, age_s=TEND_S, batch=USAGE_BATCH) == USAGE_BATCH
 
     def _report(self, *, leaving: bool = False) -> None:
         self._reporter.send(report_of(self._registration.name, self.stats, leaving=leaving))

@@ -65,6 +65,7 @@ class Outbox:
         self.passes: list[Passed] = []
         self.ended: Ended | None = None
         self.raised: dict[int, IncidentRaised] = {}
+        self.freed: list[tuple[str | None, str]] = []  # the nodes of waits that close in the database, as WaitClosed
         self._owner = owner
         self._definition = definition
         self._first_new = first_new
@@ -84,8 +85,8 @@ class Outbox:
             match effect:
                 case Passed():
                     self.passes.append(effect)
-                case WaitClosed(token, node_id):
-                    self._close(token, node_id)
+                case WaitClosed(token, node_id, at):
+                    self._close(token, node_id, at)
                 case IncidentRaised(token):
                     self.raised[token] = effect
                 case IncidentResolved(token):
@@ -109,6 +110,10 @@ class Outbox:
     def service_tasks(self) -> int:
         """Count the service tasks that wait for a worker."""
         return sum(isinstance(effect, ServiceTaskOpened) for effect, _ in self._waits())
+
+    def opened(self, kind: type[TimerOpened | TaskOpened]) -> int:
+        """Count the timers, or the tasks of persons, that are to be written."""
+        return sum(isinstance(effect, kind) for effect, _ in self._waits())
 
     def stopped(self) -> list[Row]:
         """Tell which tokens have stopped, and why: an incident that is resolved is gone, and its sentence with it."""
@@ -178,13 +183,14 @@ class Outbox:
                 f" {TO_ITSELF_CHARS_MAX:,} characters in their variables; map less to what throws them"
             )
 
-    def _close(self, token: int, node_id: str | None) -> None:
+    def _close(self, token: int, node_id: str | None, at: str) -> None:
         if node_id is None:
             self._opened.pop(token, None)
         else:
             self._opened[token].pop(node_id, None)
         if token < self._first_new:
             self._closed.append((token, node_id))
+            self.freed.append((node_id, at))
 
     def _open(self, effect: Opened, now: datetime, writes: Writes) -> None:
         owner = self._owner

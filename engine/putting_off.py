@@ -5,6 +5,7 @@ from typing import NamedTuple
 from bpmn.step import StateTooNew
 from engine.definitions import Gone, ModelRefused
 from engine.inbox import UnknownKind
+from engine.quotas import NoRoom
 from keepers.loops import one_line
 from sql.backoff import Backoff
 from sql.session import StatementRefused, StoreTooSlow
@@ -31,6 +32,7 @@ class PutOff(NamedTuple):
     tries_max: int
     to_newer: bool = False  # a newer engine may take it
     is_logged: bool = True
+    is_told: bool = False  # its instance has an incident while the signal waits
     is_last_try: bool = False  # the signal is given up unless its instance can begin with an incident
 
 
@@ -42,6 +44,8 @@ def put_off_after(error: Exception, attempts: int) -> PutOff:
         return PutOff(str(error), 0.0, 1, is_logged=False)
     if isinstance(error, StoreTooSlow):
         return PutOff(str(error), SLOW.pause_s(attempts + 1), NEVER)
+    if isinstance(error, NoRoom):
+        return PutOff(str(error), SLOW.pause_s(attempts + 1), NEVER, is_told=True)
     is_for_users = isinstance(error, ValueError | Gone | StatementRefused)
     reason = str(error) if is_for_users else one_line(error)
     return PutOff(reason, RETRY_S, TRIES_MAX, is_last_try=attempts + 1 >= TRIES_MAX)

@@ -14,7 +14,9 @@ from engine.batches import BATCH_S, CALL_LIMITS, Batch, CallLimits, CanceledUnbe
 from engine.definitions import Definitions, Gone
 from engine.fair_queue import FairQueue
 from engine.inbox import said_by
+from engine.put_off_log import PutOffLog
 from engine.putting_off import PutOff, put_off_after
+from engine.quotas import TenantQuotas
 from engine.spreading import spread_all
 from engine.stats import EngineStats
 from sql.claims.rows import retry_lost_races
@@ -33,7 +35,6 @@ from sql.processes.signals import (
 from sql.session import Session, StatementRefused, StoreLocked, StoreTooSlow, StoreUnavailable
 
 BATCH_FIRST = 16  # of a new engine: the one before may have died of a large batch
-LOGGED_MAX = 1_000  # reasons of which it is known that they are in the log
 
 
 def _nobody(count: int) -> None:
@@ -61,7 +62,6 @@ class SignalRunner:
         self._holder = holder
         self._stats = stats
         self._batch, self._batch_max = min(batch, BATCH_FIRST), batch
-        self._log = log
         self._stripe = stripe
         self._tell_workers = tell_workers
         self._definitions = Definitions()
@@ -71,12 +71,12 @@ class SignalRunner:
         # instance of the tenant.
         self._left_out: dict[str, set[int]] = {}
         self._queue = FairQueue()
+        self._quotas = TenantQuotas(session)
         self._next_tenant = ""  # where the next search for lanes begins
         self._behind: Mapping[str, Place] = {}  # how far lanes were read in which every signal waits
-        self._full: dict[
-            int, str
-        ] = {}  # families in which as many instances live as may, by their root, with the reason
-        self._logged: set[str] = set()  # why signals were left to a newer engine; each is logged once
+        # Families in which as many instances live as may, by their root, with the reason.
+        self._full: dict[int, str] = {}
+        self._put_off_log = PutOffLog(log)
 
     async def turn(self) -> bool:
         """Take the signals that are due, once; return whether something came of it.
@@ -158,13 +158,23 @@ class SignalRunner:
         Instances with a signal that has failed before come last: one that takes too long delays itself alone.
         """
         began_s = time.monotonic()
+        has_room = await self._with_room(batch)
         suspects, others = batch.suspects()
-        written = await self._write(batch, batch.writes.of(others) if suspects else batch.writes)
-        written += await self._write(batch, batch.writes.of(suspects)) if suspects else 0
+        written = await self._write(batch, has_room.of(others) if suspects else has_room)
+        written += await self._write(batch, has_room.of(suspects)) if suspects else 0
         seconds = time.monotonic() - began_s
         for tenant, rows in batch.rows.items():
             self._queue.charge(tenant, seconds * rows / batch.rows.total())
         return bool(written)
+
+    async def _with_room(self, batch: Batch) -> Writes:
+        """Return what there is room for in the quotas of tenants; the other instances wait."""
+        now = max((signals[0].server_time for signals in batch.read.values()), default=None)
+        if now is None or not (refused := await self._quotas.refused(batch.needs, now=now)):
+            return batch.writes
+        for key, error in refused.items():
+            batch.failed.append((batch.advanced[key].signals or batch.read[key], error))
+        return batch.writes.of([key for key in batch.advanced if key not in refused])
 
     async def _spend(self, timer_keys: list[int]) -> bool:
         """Take away signals to instances that have ended, but not what is locked; say whether there may be more."""
@@ -240,9 +250,10 @@ class SignalRunner:
                 reason=how.reason,
                 delay_s=how.delay_s,
                 tries_max=how.tries_max,
+                is_told=how.is_told,
             )
             self._stats.given_up += sum(outcome.values())
-            self._log_put_off(how, signals, outcome)
+            self._put_off_log.tell(how, signals, outcome)
             done |= bool(outcome)
         return done
 
@@ -263,23 +274,3 @@ class SignalRunner:
         if written:
             self._stats.count([stopped])
         return bool(written)
-
-    def _log_put_off(self, how: PutOff, signals: Signals, outcome: Mapping[int, bool]) -> None:
-        if not how.is_logged:
-            return
-        if not how.to_newer:
-            for it in signals:
-                given_up = outcome.get(it.timer_key, False)
-                self._log.error(
-                    "signal refused",
-                    signal=it.timer_key,
-                    instance=it.instance_key,
-                    given_up=given_up,
-                    error=how.reason,
-                )
-        elif (gone := sum(outcome.values())) or how.reason not in self._logged:
-            first = [it.timer_key for it in signals[:10]]
-            self._log.error("signals left to a newer engine", signals=first, given_up=gone, error=how.reason)
-            if len(self._logged) >= LOGGED_MAX:
-                self._logged.clear()
-            self._logged.add(how.reason)

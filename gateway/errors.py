@@ -13,12 +13,22 @@ from starlette.routing import Route
 
 from gateway.fields import sentence_of
 from gateway.requests.headers import is_head
-from gateway.requests.problems import BROKEN, CONFLICT, NOT_FOUND, REFUSED, TOO_LATE, WRONG_METHOD, Problem, unavailable
+from gateway.requests.problems import (
+    BROKEN,
+    CONFLICT,
+    NOT_FOUND,
+    OVER_QUOTA,
+    REFUSED,
+    TOO_LATE,
+    WRONG_METHOD,
+    Problem,
+    unavailable,
+)
 from service.deliveries import DeliveryConflict
 from service.endpoints import EndpointConflict, UnknownEndpoint
 from service.hold import NotReleased
 from service.jobs import JobConflict, UnknownJob
-from service.processes import UnknownProcess
+from service.processes import OverQuota, UnknownProcess
 from service.redriving import NotRedriven
 from service.single_change import NotChanged, TimerConflict, UnknownTimer
 from service.tasks import UnknownTask
@@ -27,6 +37,7 @@ from sql.pool import PoolEmpty
 from sql.session import NOT_ALLOWED, StatementRefused, StoreLocked, StoreUnavailable
 from timers.refusal import Refusal
 
+ROOM_AGAIN_S = 60
 PATH_SHOWN = 300  # characters, in a sentence
 
 
@@ -77,8 +88,18 @@ def _methods_of(request: Request) -> list[str]:
     return sorted(methods | ({"HEAD"} if "GET" in methods else set()))
 
 
+async def _no_room(_: Request, error: OverQuota) -> Response:
+    return _over_quota(str(error), error.resource)
+
+
+def _over_quota(sentence: str, resource: str) -> Response:
+    return Problem(OVER_QUOTA, sentence, headers={"Retry-After": str(ROOM_AGAIN_S)}, quota=resource).answer()
+
+
 async def _refused_by_postgres(request: Request, error: StatementRefused) -> Response:
     """Answer what only the table's own rules refuse; anything else that Postgres refuses is a fault of ours."""
+    if error.is_over_quota:
+        return _over_quota(str(error), error.constraint)
     if not error.are_values_at_fault:
         return await _broken(request, error)
     return Problem(REFUSED, f"Postgres refuses it: {error}").answer()
@@ -100,6 +121,7 @@ HANDLERS: dict[int | type[Exception], Callable[[Request, Any], Coroutine[Any, An
     UnknownJob: _not_found,
     UnknownEndpoint: _not_found,
     UnknownProcess: _not_found,
+    OverQuota: _no_room,
     UnknownTask: _not_found,
     NoOwnLimits: _not_found,
     DeliveryConflict: _conflict,

@@ -30,6 +30,14 @@ class UnknownProcess(Refusal):
     """Refuse a process or an instance that is not there, in one sentence."""
 
 
+class OverQuota(Refusal):
+    """Refuse what a tenant has no room for; `resource` names what it has too much of."""
+
+    def __init__(self, sentence: str, resource: str) -> None:
+        super().__init__(sentence)
+        self.resource = resource
+
+
 @dataclass(frozen=True, slots=True)
 class DescribedProcess:
     """One process of a new model.
@@ -199,6 +207,8 @@ async def _unless_refused(work: Awaitable[T]) -> T:
     except StatementRefused as error:
         if error.sqlstate == NOT_THERE:
             raise UnknownProcess(str(error)) from None
+        if error.is_over_quota:
+            raise OverQuota(str(error), error.constraint) from None
         if error.is_for_users:
             raise Refusal(str(error)) from None
         raise

@@ -12,6 +12,7 @@ from sql.tenants.tenants import (
     LIMITS,
     Pending,
     Tenant,
+    count_used,
     list_tenants,
     measure_pending,
     remove_limits,
@@ -40,6 +41,7 @@ class ShownTenant:
     own: Tenant | None
     pending: Pending
     endpoints: int
+    processes: Mapping[str, int]  # by instances, tasks, messages and definitions, a million of each at most
 
 
 async def show(session: Session, tenant_id: str) -> ShownTenant:
@@ -51,7 +53,8 @@ async def show(session: Session, tenant_id: str) -> ShownTenant:
     _check_name(tenant_id)
     own = await list_tenants(session, tenant_id=tenant_id, limit=1)
     pending = await measure_pending(session, tenant_id)
-    return ShownTenant(tenant_id, own[0] if own else None, pending, await count_endpoints(session, tenant_id))
+    endpoints, processes = await count_endpoints(session, tenant_id), await count_used(session, tenant_id)
+    return ShownTenant(tenant_id, own[0] if own else None, pending, endpoints, processes)
 
 
 async def set_own(session: Session, tenant_id: str, given: Mapping[str, float | None]) -> Tenant:

@@ -216,7 +216,7 @@ grant execute on function
 to shardclock_scheduler;
 grant execute on function
     shardclock.check_variables, shardclock.open_starts, shardclock.close_starts, shardclock.tenant_of_instance,
-    shardclock.signal_instance, shardclock.end_service_task, shardclock.end_of_task,
+    shardclock.signal_instance, shardclock.end_service_task, shardclock.end_of_task, shardclock.check_quota,
     shardclock.lost_service_task, shardclock.attempts_left
 to shardclock_scheduler;
 -- Engines, which have the shards' role, advance instances.
@@ -271,6 +271,10 @@ grant execute on function
 to shardclock_shard;
 -- `tenants set` and `tenants remove`.
 grant insert, update, delete on shardclock.tenants to shardclock_shard;
+-- Engines count what tenants with large quotas have.
+grant select, insert, update, delete on shardclock.tenant_usage to shardclock_shard;
+grant execute on function shardclock.quota_of, shardclock.used_of, shardclock.room_of
+to shardclock_shard, shardclock_scheduler;
 -- `consumers reset` and `consumers drop`.
 grant insert, update, delete on shardclock.consumers, shardclock.records_aside to shardclock_shard;
 grant execute on function shardclock.reset_group to shardclock_shard;
@@ -446,6 +450,7 @@ end
 $$;
 
 -- Granted to nobody: shardclock.check_timer, shardclock.mark_log_writer, shardclock.note_key_prefix,
--- shardclock.refuse_deep_config, shardclock.keep_hold and shardclock.forget_business_keys, which only triggers call;
+-- shardclock.refuse_deep_config, shardclock.check_kept_message, shardclock.check_definition, shardclock.keep_hold and
+-- shardclock.forget_business_keys, which only triggers call;
 -- shardclock.check_nobody_keeps, which only the functions that make and drop days call; the log's partitions, which are
 -- read through the log, and those of idempotent_requests; and to write api_keys or audit, which only the owner does.

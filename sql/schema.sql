@@ -642,6 +642,14 @@ CREATE TABLE shardclock.tasks (
     form_key text
 );
 
+CREATE TABLE shardclock.tenant_usage (
+    tenant_id text NOT NULL,
+    resource text NOT NULL,
+    used bigint DEFAULT 0 NOT NULL,
+    counted_at timestamp with time zone DEFAULT '1970-01-01 00:00:00+00'::timestamp with time zone NOT NULL
+)
+WITH (fillfactor='50');
+
 CREATE TABLE shardclock.tenants (
     tenant_id text NOT NULL,
     timers_max bigint,
@@ -650,7 +658,12 @@ CREATE TABLE shardclock.tenants (
     endpoints_max bigint,
     rate_per_s double precision,
     changed_at timestamp with time zone DEFAULT now() NOT NULL,
+    instances_max bigint,
+    tasks_max bigint,
+    messages_max bigint,
+    definitions_max bigint,
     CONSTRAINT limits_are_not_negative CHECK ((LEAST(timers_max, payload_bytes_max, waiters_max, endpoints_max) >= 0)),
+    CONSTRAINT limits_of_processes_are_not_negative CHECK ((LEAST(instances_max, tasks_max, messages_max, definitions_max) >= 0)),
     CONSTRAINT rate_is_within_bounds CHECK (((rate_per_s >= (0.001)::double precision) AND (rate_per_s <= (1000000)::double precision))),
     CONSTRAINT tenant_id_is_1_to_200_characters CHECK ((((length(tenant_id) >= 1) AND (length(tenant_id) <= 200)) AND (tenant_id !~ '[[:cntrl:]]'::text)))
 );
@@ -812,6 +825,9 @@ ALTER TABLE ONLY shardclock.tasks
 ALTER TABLE ONLY shardclock.tasks
     ADD CONSTRAINT tasks_pkey PRIMARY KEY (task_key);
 
+ALTER TABLE ONLY shardclock.tenant_usage
+    ADD CONSTRAINT tenant_usage_pkey PRIMARY KEY (tenant_id, resource);
+
 ALTER TABLE ONLY shardclock.tenants
     ADD CONSTRAINT tenants_pkey PRIMARY KEY (tenant_id);
 
@@ -934,11 +950,14 @@ ALTER TABLE shardclock.timers ENABLE ALWAYS TRIGGER check_new_timer;
 CREATE TRIGGER command_log_marks_writers BEFORE INSERT ON shardclock.command_log FOR EACH STATEMENT EXECUTE FUNCTION shardclock.mark_log_writer();
 ALTER TABLE shardclock.command_log ENABLE ALWAYS TRIGGER command_log_marks_writers;
 
+CREATE TRIGGER definitions_check_quota BEFORE INSERT ON shardclock.definitions FOR EACH ROW EXECUTE FUNCTION shardclock.check_definition();
+
 CREATE TRIGGER instances_forget_business_keys AFTER DELETE ON shardclock.instances REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION shardclock.forget_business_keys();
 
 CREATE TRIGGER jobs_refuse_deep_config BEFORE INSERT OR UPDATE OF config ON shardclock.jobs FOR EACH ROW WHEN (shardclock.is_too_deep(new.config)) EXECUTE FUNCTION shardclock.refuse_deep_config();
 
 CREATE TRIGGER keep_hold BEFORE UPDATE ON shardclock.identity FOR EACH ROW WHEN ((new.held_why IS DISTINCT FROM old.held_why)) EXECUTE FUNCTION shardclock.keep_hold();
+CREATE TRIGGER messages_check_quota BEFORE INSERT ON shardclock.messages FOR EACH ROW EXECUTE FUNCTION shardclock.check_kept_message();
 
 CREATE TRIGGER task_acts_note_key_prefix BEFORE INSERT ON shardclock.task_acts FOR EACH ROW WHEN ((current_setting('shardclock.key_prefix'::text, true) <> ''::text)) EXECUTE FUNCTION shardclock.note_key_prefix();
 
@@ -966,10 +985,13 @@ ALTER TABLE ONLY shardclock.holders
 -- change_timer(text, bigint, text, text, text)  0049_reserved_names.sql
 -- changes_of_job(jsonb)  0015_job_files.sql
 -- check_client_timer(bigint)  0049_reserved_names.sql
+-- check_definition()  0051_limits_of_processes.sql
 -- check_due_date(timestamp with time zone, text, text)  0004_dates.sql
+-- check_kept_message()  0051_limits_of_processes.sql
 -- check_nobody_keeps(text)  0002_command_log.sql
 -- check_on_conflict(text, text)  0005_schedule.sql
 -- check_one_timer(bigint, text)  0006_verbs.sql
+-- check_quota(text, text, bigint)  0051_limits_of_processes.sql
 -- check_schedule(text)  0004_dates.sql
 -- check_timer()  0049_reserved_names.sql
 -- check_variables(jsonb)  0051_limits_of_processes.sql
@@ -1054,6 +1076,7 @@ ALTER TABLE ONLY shardclock.holders
 -- plain_length(text)  0004_dates.sql
 -- plan_job(shardclock.jobs, timestamp with time zone)  0011_jobs.sql
 -- publish_message(text, text, jsonb, text, interval)  0047_messages_passed_over.sql
+-- quota_of(text, text)  0051_limits_of_processes.sql
 -- read_log(bigint, integer, integer, integer, bigint)  0002_command_log.sql
 -- record_act(text, text, text, text, text, jsonb, text, text)  0017_audit.sql
 -- redrive_dead_letters(bigint[], integer)  0053_runs_and_queues.sql
@@ -1066,13 +1089,14 @@ ALTER TABLE ONLY shardclock.holders
 -- reserved(text, text)  0049_reserved_names.sql
 -- reserved_rule(shardclock.timers)  0049_reserved_names.sql
 -- reset_group(text, bigint, integer)  0008_consumers.sql
--- resolve_incident(bigint, bigint, text)  0023_mended_ends.sql
+-- resolve_incident(bigint, bigint, text)  0051_limits_of_processes.sql
 -- resume_job(shardclock.jobs)  0011_jobs.sql
 -- resume_rows(bigint[], boolean)  0049_reserved_names.sql
 -- resume_timer(bigint, text, text)  0006_verbs.sql
 -- resume_timers(bigint[])  0049_reserved_names.sql
 -- retry_deliveries(bigint[])  0026_deliveries_in_hand.sql
 -- retry_delivery(bigint)  0014_targets.sql
+-- room_of(text, text)  0051_limits_of_processes.sql
 -- run_job(text, jsonb)  0053_runs_and_queues.sql
 -- run_timer(bigint, text, text, text)  0006_verbs.sql
 -- run_timers(bigint[], text)  0053_runs_and_queues.sql
@@ -1082,7 +1106,7 @@ ALTER TABLE ONLY shardclock.holders
 -- shift_length(text)  0004_dates.sql
 -- shift_timers(bigint[], text, text)  0049_reserved_names.sql
 -- signal_instance(bigint, text, jsonb, bigint)  0031_who_did_it.sql
--- start_process(text, jsonb, text, integer, text, text)  0037_instances_of_clients.sql
+-- start_process(text, jsonb, text, integer, text, text)  0051_limits_of_processes.sql
 -- stop_job(shardclock.jobs, text)  0011_jobs.sql
 -- target_of_client(text)  0049_reserved_names.sql
 -- tenant_of_instance(bigint, text)  0018_processes.sql
@@ -1093,6 +1117,7 @@ ALTER TABLE ONLY shardclock.holders
 -- too_deep(text, jsonb)  0051_limits_of_processes.sql
 -- unknown_job(text, text)  0011_jobs.sql
 -- unknown_target(text, text)  0011_jobs.sql
+-- used_of(text, text, bigint)  0051_limits_of_processes.sql
 -- waits_for_old_clock(text, interval)  0030_what_jobs_leave.sql
 -- was_run(text, bigint, text, text)  0006_verbs.sql
 -- with_failure(jsonb, integer, text, bigint, timestamp with time zone)  0009_deliveries.sql

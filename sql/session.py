@@ -69,6 +69,7 @@ _PASSING = (
 NOT_ALLOWED = "42501"
 # The SQLSTATE with which our functions refuse, and the classes of those that a statement's own values cause.
 _REFUSED = "22023"
+_OVER_QUOTA = "SC429"
 _INVALID_VALUE = "22000"
 _VALUES_AT_FAULT = ("22", "23", "54")
 # Errors that end the statement alone: the connection that reported one is still good.
@@ -109,7 +110,12 @@ class StatementRefused(Exception):
     @property
     def is_for_users(self) -> bool:
         """Say whether a function of ours refused it, in a sentence for users."""
-        return self.sqlstate == _REFUSED
+        return self.sqlstate in (_REFUSED, _OVER_QUOTA)
+
+    @property
+    def is_over_quota(self) -> bool:
+        """Say whether a tenant has as much as it may have of the resource that `constraint` names."""
+        return self.sqlstate == _OVER_QUOTA
 
     @property
     def are_values_at_fault(self) -> bool:

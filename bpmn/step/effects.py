@@ -102,6 +102,7 @@ class WaitClosed(NamedTuple):
 
     token: int
     node_id: str | None = None
+    at: str = ""  # the token's own node, if all of its waits go
 
 
 class SignalThrown(NamedTuple):

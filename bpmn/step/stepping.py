@@ -132,7 +132,7 @@ class Stepping:
         node = self.node_of(token)
         self.resolve_incident(token)
         if node.kind in WAITING or node.boundaries or node.event_subprocesses:
-            self.emit(WaitClosed(token.key))
+            self.emit(WaitClosed(token.key, at=token.node_id))
         del self.instance.tokens[token.key]
         self.emit(Passed(token.key, token.node_id, change))
         self.touched[token.scope] = None

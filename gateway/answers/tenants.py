@@ -12,13 +12,17 @@ from sql.tenants.tenants import Limits, Tenant
 
 
 class LimitsAnswer(Answer):
-    """What a tenant may have; null is no limit."""
+    """What a tenant may have; null is no limit, and for the last four the default."""
 
     timers_max: int | None = Field(examples=[100_000], description="pending timers")
     payload_bytes_max: int | None = Field(examples=[None], description="bytes of their payloads, as JSON text")
     waiters_max: int | None = Field(examples=[100], description="callers who wait or follow the log, at each gateway")
     endpoints_max: int | None = Field(examples=[20])
     rate_per_s: float | None = Field(examples=[50], description="writes a second, at each gateway")
+    instances_max: int | None = Field(examples=[5_000], description="instances of processes that have not ended")
+    tasks_max: int | None = Field(examples=[5_000], description="open tasks of persons")
+    messages_max: int | None = Field(examples=[1_000], description="kept messages")
+    definitions_max: int | None = Field(examples=[200], description="versions of processes that are not deleted")
 
     @classmethod
     def of(cls, limits: Limits) -> Self:
@@ -55,6 +59,10 @@ class UsedAnswer(Answer):
     )
     endpoints: int = Field(examples=[2])
     waiters: int = Field(examples=[0], description="at the gateway that answers")
+    instances: int = Field(examples=[12], description="that have not ended; a million are counted at most")
+    tasks: int = Field(examples=[3])
+    messages: int = Field(examples=[0])
+    definitions: int = Field(examples=[2])
 
 
 class ShownTenantAnswer(Answer):
@@ -68,7 +76,7 @@ class ShownTenantAnswer(Answer):
     @classmethod
     def of(cls, shown: ShownTenant, *, usual: Limits, waiters: int) -> Self:
         """Make it of what was found."""
-        used = UsedAnswer(**asdict(shown.pending), endpoints=shown.endpoints, waiters=waiters)
+        used = UsedAnswer(**asdict(shown.pending), endpoints=shown.endpoints, waiters=waiters, **shown.processes)
         own = shown.own
         limits = LimitsAnswer.of(usual if own is None else own.limits)
         return cls(tenant_id=shown.tenant_id, own=own is not None, limits=limits, used=used)

@@ -23,7 +23,7 @@ router = APIRouter(prefix="/v1/tenants", tags=["tenants"])
 
 
 class LimitsRequest(BaseModel):
-    """All limits that a tenant has from then on; what is not given, or null, is without a limit."""
+    """All limits that a tenant has from then on; what is not given, or null, is without a limit, or the default."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -34,6 +34,14 @@ class LimitsRequest(BaseModel):
     )
     endpoints_max: int | None = Field(None, examples=[20])
     rate_per_s: float | None = Field(None, examples=[50], description="writes a second, at each gateway")
+    instances_max: int | None = Field(
+        None, examples=[5_000], description="instances of processes that have not ended; null: the default"
+    )
+    tasks_max: int | None = Field(None, examples=[5_000], description="open tasks of persons; null: the default")
+    messages_max: int | None = Field(None, examples=[1_000], description="kept messages; null: the default")
+    definitions_max: int | None = Field(
+        None, examples=[200], description="versions of processes that are not deleted; null: the default"
+    )
 
 
 @router.get("", operation_id="list_tenants", response_model=TenantsAnswer)

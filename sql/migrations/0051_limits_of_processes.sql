@@ -180,3 +180,394 @@ comment on function shardclock.refuse_deep_config is 'Internal: Refuses the conf
 
 create trigger jobs_refuse_deep_config before insert or update of config on shardclock.jobs
 for each row when (shardclock.is_too_deep(new.config)) execute function shardclock.refuse_deep_config();
+
+-- What processes keep for a tenant is bounded, wherever it comes from: docs/decisions/0071-quotas-of-processes.md.
+alter table shardclock.tenants
+    add column instances_max bigint,
+    add column tasks_max bigint,
+    add column messages_max bigint,
+    add column definitions_max bigint,
+    add constraint limits_of_processes_are_not_negative check (
+        least(instances_max, tasks_max, messages_max, definitions_max) >= 0
+    );
+
+comment on column shardclock.tenants.instances_max is 'Instances of processes that have not ended; null: 1,000,000.';
+comment on column shardclock.tenants.tasks_max is 'Open tasks of persons; null: 1,000,000.';
+comment on column shardclock.tenants.messages_max is 'Messages that are kept for later tokens; null: 100,000.';
+comment on column shardclock.tenants.definitions_max is 'Versions of processes that are not deleted; null: 10,000.';
+
+create table shardclock.tenant_usage (
+    tenant_id text not null,
+    resource text not null,
+    used bigint not null default 0,
+    counted_at timestamptz not null default '1970-01-01 00:00:00+00',
+
+    constraint tenant_usage_pkey primary key (tenant_id, resource)
+)
+with (fillfactor = 50);
+
+comment on table shardclock.tenant_usage is
+    'How much tenants with large quotas have, as an engine counted it; a row is there while something is asked for.';
+
+create function shardclock.quota_of(tenant_id text, resource text)
+returns bigint
+language sql
+stable
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+    select case resource
+        when 'timers' then t.timers_max
+        when 'instances' then coalesce(t.instances_max, 1000000)
+        when 'tasks' then coalesce(t.tasks_max, 1000000)
+        when 'messages' then coalesce(t.messages_max, 100000)
+        when 'definitions' then coalesce(t.definitions_max, 10000)
+    end
+    from (select quota_of.tenant_id) asked
+    left join shardclock.tenants t on t.tenant_id = asked.tenant_id
+$$;
+
+comment on function shardclock.quota_of is 'Internal: Says how much a tenant may have; null: no limit.';
+
+create function shardclock.used_of(tenant_id text, resource text, most bigint)
+returns bigint
+language plpgsql
+stable
+security definer
+set enable_seqscan = off
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_variable
+begin
+    return case resource
+        when 'timers' then (
+            select count(*)
+            from (
+                select from shardclock.timers t
+                where t.tenant_id = used_of.tenant_id and (used_of.tenant_id = 'default' or t.tenant_id <> 'default')
+                limit most
+            ) t
+        )
+        when 'instances' then (
+            select count(*)
+            from (
+                select
+                from shardclock.definitions d
+                cross join lateral (
+                    select from shardclock.instances i
+                    where i.definition_key = d.definition_key and (i.ended_at is null) is true
+                    limit most
+                ) i
+                where d.tenant_id = used_of.tenant_id
+                limit most
+            ) i
+        )
+        when 'starts' then (
+            select count(*)
+            from (
+                select from shardclock.deliveries d
+                where d.tenant_id = used_of.tenant_id
+                    and (d.target = 'process:instance' and d.process_instance_key is null) is true
+                limit most
+            ) d
+        )
+        when 'tasks' then (
+            select count(*)
+            from (
+                select from shardclock.tasks t
+                where t.tenant_id = used_of.tenant_id and t.completed_at is null
+                limit most
+            ) t
+        )
+        when 'messages' then (
+            select count(*)
+            from (
+                select from shardclock.messages m
+                where m.tenant_id = used_of.tenant_id and m.expires_at > now()
+                limit most
+            ) m
+        )
+        when 'definitions' then (
+            select count(*)
+            from (
+                select from shardclock.definitions d
+                where d.tenant_id = used_of.tenant_id and d.deleted_at is null
+                limit most
+            ) d
+        )
+    end;
+end
+$$;
+
+comment on function shardclock.used_of is 'Internal: Counts what a tenant has, up to a number.';
+
+-- A small quota is exact: rows are counted up to it. A large quota is compared with what an engine counted last.
+create function shardclock.room_of(
+    tenant_id text, resource text, out room bigint, out counted_at timestamptz
+)
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_variable
+declare
+    exact_max constant bigint := 1000;
+    most constant bigint := shardclock.quota_of(tenant_id, resource);
+    counted bigint;
+begin
+    if most is null or most = 9223372036854775807 then
+        return;
+    end if;
+    if most <= exact_max and not (resource = 'timers' and tenant_id = 'default') then
+        room := greatest(0, most - shardclock.used_of(tenant_id, resource, most + 1));
+        return;
+    end if;
+    select u.used, u.counted_at into counted, counted_at
+    from shardclock.tenant_usage u
+    where u.tenant_id = room_of.tenant_id and u.resource = room_of.resource;
+    if not found then
+        insert into shardclock.tenant_usage (tenant_id, resource) values (tenant_id, resource)
+        on conflict do nothing;
+        counted_at := '1970-01-01 00:00:00+00';
+    end if;
+    room := greatest(0, most - coalesce(counted, 0));
+end
+$$;
+
+comment on function shardclock.room_of is 'Internal: Says how much more a tenant may have, null: no limit; and when that was counted, null: now.';
+
+create function shardclock.check_quota(tenant_id text, resource text, more bigint default 1)
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    room constant bigint := (shardclock.room_of(tenant_id, resource)).room;
+begin
+    -- What has been accepted and waits for an engine takes room, too.
+    if more <= room and (resource <> 'instances' or shardclock.used_of(tenant_id, 'starts', least(room, 100000)) + more <= room)
+    then
+        return;
+    end if;
+    if room is null then
+        return;
+    end if;
+    raise exception 'tenant "%" may have % %, and has no room for % more: %, or ask the operator of the cluster for more (shardclock tenants set %)',
+        left(tenant_id, 60), shardclock.quota_of(tenant_id, resource), case resource
+            when 'timers' then 'pending timers'
+            when 'instances' then 'instances that have not ended'
+            when 'messages' then 'kept messages'
+            when 'definitions' then 'versions of processes'
+            else resource
+        end, more, case resource
+            when 'timers' then 'cancel some'
+            when 'instances' then 'cancel some, or wait until some have ended'
+            when 'messages' then 'keep messages for a shorter time'
+            when 'definitions' then 'delete old versions'
+            else 'end some'
+        end, left(tenant_id, 60)
+        using errcode = 'SC429', constraint = resource;
+end
+$$;
+
+comment on function shardclock.check_quota is 'Internal: Refuses what a tenant has no room for.';
+
+create function shardclock.check_kept_message()
+returns trigger
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform shardclock.check_quota(new.tenant_id, 'messages');
+    return new;
+end
+$$;
+
+comment on function shardclock.check_kept_message is 'Internal: Refuses a message that a tenant has no room for.';
+
+create trigger messages_check_quota before insert on shardclock.messages
+for each row execute function shardclock.check_kept_message();
+
+create function shardclock.check_definition()
+returns trigger
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform shardclock.check_quota(new.tenant_id, 'definitions');
+    if jsonb_path_exists(new.starts, '$[*] ? (@.kind == "timer")') then
+        perform shardclock.check_quota(
+            new.tenant_id, 'timers', jsonb_array_length(jsonb_path_query_array(new.starts, '$[*] ? (@.kind == "timer")'))
+        );
+    end if;
+    return new;
+end
+$$;
+
+comment on function shardclock.check_definition is
+    'Internal: Refuses a version of a process that a tenant has no room for, or whose start timers it has no room for.';
+
+create trigger definitions_check_quota before insert on shardclock.definitions
+for each row execute function shardclock.check_definition();
+
+create or replace function shardclock.start_process(
+    process_id text,
+    variables jsonb default '{}',
+    tenant_id text default 'default',
+    version integer default null,
+    idempotency_key text default null,
+    business_key text default null
+)
+returns bigint
+language plpgsql
+set enable_seqscan = off
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    definition bigint := shardclock.find_definition(tenant_id, process_id, version);
+    before shardclock.process_starts;
+    begun_by text;
+    key bigint;
+begin
+    perform shardclock.check_variables(variables);
+    if length(business_key) not between 1 and 255 then
+        raise exception 'business_key "%" is refused: give 1 to 255 characters', left(business_key, 60)
+            using errcode = 'invalid_parameter_value';
+    end if;
+    if idempotency_key is not null then
+        -- Whoever starts with the same key at this moment is waited for.
+        perform pg_advisory_xact_lock(hashtextextended(tenant_id || ' ' || idempotency_key, 20));
+        select s.* into before
+        from shardclock.process_starts s
+        where s.tenant_id = start_process.tenant_id and s.idempotency_key = start_process.idempotency_key
+            -- An older one is only not forgotten yet.
+            and s.asked_at > now() - interval '1 day';
+        if before.process_id <> start_process.process_id then
+            raise exception 'idempotency_key "%" has started the process "%": use another key',
+                left(idempotency_key, 60), left(before.process_id, 60)
+                using errcode = 'invalid_parameter_value';
+        end if;
+        -- Who gives none says nothing about it, as callers do that know no business keys.
+        if before.instance_key is not null and business_key <> coalesce(before.business_key, '') then
+            raise exception 'idempotency_key "%" has started an instance %: use another key', left(idempotency_key, 60),
+                coalesce('with the business key "' || left(before.business_key, 60) || '"', 'without a business key')
+                using errcode = 'invalid_parameter_value';
+        end if;
+        if before.instance_key is not null then
+            return before.instance_key;
+        end if;
+    end if;
+    if definition is null then
+        -- What is not there has a state of its own, so that an API can say so.
+        raise exception 'process "%" %', left(process_id, 60), case
+            when version is not null and shardclock.find_definition(tenant_id, process_id) is not null
+                then format('has no version %s: leave it out for the newest', version)
+            else format(
+                'is unknown: %s', coalesce(
+                    (
+                        select 'the processes are ' || string_agg(d.process_id, ', ' order by d.process_id)
+                        from (
+                            select distinct d.process_id
+                            from shardclock.definitions d
+                            where d.tenant_id = start_process.tenant_id and d.deleted_at is null
+                            order by d.process_id
+                            limit 20
+                        ) d
+                    ),
+                    'none is deployed (shardclock deploy)'
+                )
+            )
+        end
+        using errcode = 'no_data_found';
+    end if;
+    select string_agg(s.said, ' or ' order by s.said) into begun_by
+    from (
+        select distinct case s.start ->> 'kind'
+            when 'timer' then 'its timer'
+            else format('the %s "%s"', s.start ->> 'kind', left(s.start ->> 'name', 60))
+        end as said
+        from shardclock.definitions d
+        cross join lateral jsonb_array_elements(d.starts) as s (start)
+        where d.definition_key = definition and not d.starts_by_hand
+        order by said
+        limit 5
+    ) s;
+    if begun_by is not null then
+        raise exception 'process "%" has no start event without a trigger: it begins by %', left(process_id, 60), begun_by
+            using errcode = 'invalid_parameter_value';
+    end if;
+    perform shardclock.check_quota(tenant_id, 'instances');
+    key := shardclock.send_signal(
+        null, tenant_id, jsonb_build_object('kind', 'begin', 'definition', definition, 'variables', variables)
+    );
+    if business_key is not null then
+        insert into shardclock.business_keys (instance_key, tenant_id, business_key)
+        values (key, start_process.tenant_id, start_process.business_key);
+    end if;
+    if idempotency_key is not null then
+        insert into shardclock.process_starts (tenant_id, idempotency_key, process_id, instance_key, business_key)
+        values (
+            start_process.tenant_id, start_process.idempotency_key, start_process.process_id, key,
+            start_process.business_key
+        )
+        on conflict on constraint process_starts_pkey
+            do update set
+                process_id = excluded.process_id,
+                instance_key = excluded.instance_key,
+                business_key = excluded.business_key,
+                asked_at = now();
+    end if;
+    return key;
+end
+$$;
+
+comment on function shardclock.start_process is $$Starts an instance of a process, in the caller's transaction: an
+engine begins it once that is committed.
+
+process_id: the id of a deployed process
+variables: a JSON object, the variables with which it begins
+tenant_id: whose process it is
+version: which version; null: the newest
+idempotency_key: called again with it within a day, it starts nothing and returns the same instance, also if the second call gives no business_key; null: each call starts one
+business_key: what the caller's own world calls the instance, 1 to 255 characters, by which it is found; several may have the same; null: nothing
+returns: the instance_key
+errors: P0002 for a process or a version that is not deployed; 22023 for variables that are no object or have more than 1 MiB, a business_key that is too long, an idempotency_key that has started another process, or an instance with another business_key or none, or a process that only its message, signal or timer begins; SC429 if the tenant has as many instances as it may have
+example: select shardclock.start_process('order', variables => '{"order": 42}', idempotency_key => 'order-42', business_key => 'order-42');
+$$;
+
+-- An incident of a signal that waits for room is resolved as any other.
+create or replace function shardclock.resolve_incident(instance_key bigint, token bigint, tenant_id text default null)
+returns text
+language plpgsql
+set enable_seqscan = off
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    signal bigint;
+    has_stopped boolean;
+begin
+    select max(n.signal_key), bool_or(n.signal_key = 0) into signal, has_stopped
+    from shardclock.incidents n
+    join shardclock.instances i on i.instance_key = n.instance_key
+    where n.instance_key = resolve_incident.instance_key
+        and n.token = resolve_incident.token
+        and (resolve_incident.tenant_id is null or i.tenant_id = resolve_incident.tenant_id);
+    if signal is null then
+        return 'NOT_FOUND';
+    end if;
+    if not has_stopped then
+        -- The signal waits for room in a quota: an engine tries it again now.
+        update shardclock.deliveries d
+        set next_attempt_at = least(d.next_attempt_at, now())
+        where d.timer_key = signal and d.process_instance_key = resolve_incident.instance_key
+            and (d.target = 'process:instance') is true;
+        if found then
+            return 'SENT';
+        end if;
+        raise exception 'the incident of token % is a signal that no engine could take: send it again (shardclock dead-letters redrive %)',
+            token, signal
+            using errcode = 'invalid_parameter_value';
+    end if;
+    return shardclock.signal_instance(instance_key, tenant_id, '{"kind": "retried"}', token);
+end
+$$;

@@ -2,7 +2,8 @@
 -- letter then, and its instance has an incident. If a called process could not begin, its caller is told, and has the
 -- incident. Who resolves that makes the call again. A dead letter would begin the process a second time, so there is none.
 --
--- in:    :holder bigint, :timer_keys bigint[], :reason text, :delay interval, :tries_max integer
+-- in:    :holder bigint, :timer_keys bigint[], :reason text, :delay interval, :tries_max integer, :is_told boolean: an
+--        instance whose signal is put off has an incident until the signal is taken
 -- out:   timer_key bigint, given_up boolean, told bigint or null (the signal to the caller): none if the holder has ended
 -- locks: the signals' rows, for the statement; leaves out rows that others have locked
 -- index: deliveries_pkey, one probe for each; holders_pkey
@@ -19,6 +20,18 @@ put_off as (
         next_attempt_at = now() + :delay::interval,
         failures = shardclock.with_failure(d.failures, d.failed_attempts + 1, :reason::text, :holder::bigint, now())
     where d.timer_key = any (array(select f.timer_key from failing f where not f.given_up))
+    returning d.timer_key, d.process_instance_key, d.element_instance_key, d.target_element_id
+),
+told_of as (
+    insert into shardclock.incidents (instance_key, token, signal_key, node_id, sentence)
+    select
+        p.process_instance_key, coalesce(p.element_instance_key, 1), p.timer_key, coalesce(p.target_element_id, ''),
+        :reason
+    from put_off p
+    where :is_told::boolean and exists (
+        select from shardclock.instances i where i.instance_key = p.process_instance_key and i.ended_at is null
+    )
+    on conflict on constraint incidents_pkey do update set sentence = excluded.sentence
 ),
 gone as (
     delete from shardclock.deliveries d

@@ -154,9 +154,18 @@ async def spread_signal(session: Session, holder: int, timer_key: int) -> int:
 
 
 async def put_off_signals(
-    session: Session, holder: int, timer_keys: Sequence[int], *, reason: str, delay_s: float, tries_max: int
+    session: Session,
+    holder: int,
+    timer_keys: Sequence[int],
+    *,
+    reason: str,
+    delay_s: float,
+    tries_max: int,
+    is_told: bool = False,
 ) -> dict[int, bool]:
     """Put off signals that could not be taken; say of each whether it is given up now, after so many tries.
+
+    With `is_told`, their instances have an incident until the signals are taken.
 
     shape:   by the signal's key; one that is missing was locked by somebody, or is gone
 
@@ -170,6 +179,7 @@ async def put_off_signals(
         reason=reason,
         delay=timedelta(seconds=delay_s),
         tries_max=tries_max,
+        is_told=is_told,
     )
     return {row["timer_key"]: row["given_up"] for row in rows}
 

@@ -2,20 +2,21 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 
 from sql.session import Record, Session
 
 # Without a name that has an index of its own: docs/decisions/0046-quotas.md.
 UNINDEXED = "default"
+USED_MAX = 1_000_000  # of each resource of processes that is counted for an operator
 EXACT_MAX = 100_000  # timers that are counted one by one
 SAMPLE_TIMERS = 200_000  # of all tenants, that an estimate reads
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a tenant may have; None is no limit.
+    """What a tenant may have; None is no limit, of what processes keep the default of `DEFAULTS`.
 
     units:   `waiters_max` and `rate_per_s` are for each gateway, the others for the whole installation
     """
@@ -25,6 +26,10 @@ class Limits:
     waiters_max: int | None = None
     endpoints_max: int | None = None
     rate_per_s: float | None = None
+    instances_max: int | None = None
+    tasks_max: int | None = None
+    messages_max: int | None = None
+    definitions_max: int | None = None
 
     @property
     def are_of_pending(self) -> bool:
@@ -32,6 +37,10 @@ class Limits:
         return self.timers_max is not None or self.payload_bytes_max is not None
 
 
+# As shardclock.quota_of has them. NO_LIMIT stands for a tenant that may have any number.
+DEFAULTS = {"instances_max": 1_000_000, "tasks_max": 1_000_000, "messages_max": 100_000, "definitions_max": 10_000}
+NO_LIMIT = 2**63 - 1
+OF_PROCESSES = tuple(name.removesuffix("_max") for name in DEFAULTS)
 LIMITS = tuple(field.name for field in fields(Limits))
 
 
@@ -51,6 +60,49 @@ class Pending:
     timers: int = 0
     payload_bytes: int = 0
     estimated: bool = False
+
+
+class Room(NamedTuple):
+    """How much more a tenant may have of one resource; None: there is no limit.
+
+    shape:   `counted_at` is when an engine counted it; None: it was counted by the call
+    """
+
+    quota: int | None
+    left: int | None
+    counted_at: datetime | None
+
+
+async def rooms_of(session: Session, tenants: Sequence[str]) -> dict[str, dict[str, Room]]:
+    """Tell how much more tenants may have of what engines write: instances, tasks and timers.
+
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/tenants/rooms_of.sql
+    """
+    found: dict[str, dict[str, Room]] = {tenant: {} for tenant in tenants}
+    for row in await session.rows("rooms_of", tenants=list(tenants)):
+        found[row["tenant_id"]][row["resource"]] = Room(row["quota"], row["room"], row["counted_at"])
+    return found
+
+
+async def count_usage(session: Session, *, age_s: float, batch: int) -> int:
+    """Count anew what tenants with large quotas have; return how many counts were made.
+
+    errors:  StoreUnavailable  the outcome is unknown: call again
+    source:  sql/tenants/count_usage.sql
+    """
+    return len(await session.rows("count_usage", age=timedelta(seconds=age_s), batch=batch))
+
+
+async def count_used(session: Session, tenant_id: str) -> dict[str, int]:
+    """Count what processes keep for a tenant: instances, tasks, messages and definitions, a million of each at most.
+
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/tenants/count_used.sql
+    """
+    row = await session.row("count_used", tenant_id=tenant_id, most=USED_MAX)
+    assert row is not None, "it counts"
+    return dict(row)
 
 
 async def list_tenants(session: Session, *, tenant_id: str | None = None, limit: int) -> list[Tenant]:

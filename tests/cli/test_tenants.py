@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from sql.tenants.tenants import NO_LIMIT
 from tests.support.cli_asserts import DONE, assert_refused
 from tests.support.factories import add_timers
 from tests.support.program import Shell
@@ -19,12 +20,17 @@ def test_limits_are_set_one_by_one_and_listed(shell: Shell) -> None:
     assert done.out.splitlines()[0].startswith("tenant  timers  payload bytes  waiters")
     shell("tenants", "set", "acme", "--timers", "off", "--payload-bytes", 5_000, "--waiters", 2, "--endpoints", 0)
 
+    shell("tenants", "set", "acme", "--instances", 7, "--tasks", "off")
     for listed in (shell("tenants", "--json"), shell("tenants", "list", "--json")):
         (acme,) = listed.json
         assert (acme["tenant_id"], acme["limits"]) == (
             "acme",
-            {"timers_max": None, "payload_bytes_max": 5_000, "waiters_max": 2, "endpoints_max": 0, "rate_per_s": 2.5},
-        )
+            {
+                "timers_max": None, "payload_bytes_max": 5_000, "waiters_max": 2, "endpoints_max": 0, "rate_per_s": 2.5,
+                "instances_max": 7, "tasks_max": NO_LIMIT, "messages_max": None, "definitions_max": None,
+            },
+        )  # fmt: skip
+    assert shell("tenants").out.splitlines()[1].split()[-6:-2] == ["no", "limit", "100,000", "10,000"]
     assert shell("tenants").out.splitlines()[1].startswith("acme    no limit  5,000")
     assert shell("tenants", "set", "acme", "--rate", 4, "--json").json["limits"]["rate_per_s"] == 4.0
 
@@ -39,7 +45,13 @@ def test_what_a_tenant_has_is_shown_beside_what_it_may_have(shell: Shell) -> Non
     assert shell("tenants", "show", "acme").out.splitlines()[1].split()[:3] == ["may", "have", "5"]
     found = shell("tenants", "show", "acme", "--json").json
     assert found["limits"]["timers_max"] == 5
-    assert (found["used"], found["endpoints"]) == ({"timers": 3, "payload_bytes": 9, "estimated": False}, 0)
+    assert (found["used"], found["endpoints"]) == (
+        {
+            "timers": 3, "payload_bytes": 9, "estimated": False, "instances": 0, "tasks": 0, "messages": 0,
+            "definitions": 0,
+        },
+        0,
+    )  # fmt: skip
 
 
 def test_removed_limits_are_gone_and_nothing_else_is(shell: Shell) -> None:

@@ -17,6 +17,7 @@ from gateway.limits.quotas import LOOK_S, STALE_S, Quotas
 from sql.pool import Pool
 from sql.session import Session, StoreUnavailable
 from sql.tenants.tenants import Limits, Pending, set_limits
+from tests.support.bpmn import model
 from tests.support.factories import BOUND_S, add_timers, query, value
 from tests.support.gateways import NDJSON, Api, Said, serving
 from tests.support.roles import as_role
@@ -24,6 +25,7 @@ from tests.support.sql_client import session as session_of
 from tests.support.waiting import eventually
 
 HOUR = {"delay": "PT1H"}
+OF_PROCESSES = dict.fromkeys(("instances_max", "tasks_max", "messages_max", "definitions_max"))
 ACME = {"Shardclock_Tenant": "acme"}
 URL = "https://billing.example.com/hooks"
 
@@ -262,16 +264,44 @@ async def test_a_look_that_takes_long_is_not_soon_followed_by_another(dsn: str) 
         assert standing.again_in_s(now_s) == 40
 
 
+async def test_what_processes_keep_is_over_quota_in_a_sentence_that_names_the_way_out(dsn: str, api: Api) -> None:
+    user = model('<startEvent id="s"/><userTask id="u"/>', connected="s>u")
+    xml = {"Content-Type": "application/xml", "Shardclock-Tenant": "acme"}
+    await api.put("/v1/tenants/acme", {"instances_max": 1, "messages_max": 0, "definitions_max": 1})
+    assert (await api.ask_raw("POST", "/v1/processes", user, xml)).status == 201
+    assert (await api.post("/v1/processes/p/start", {}, **ACME)).status in (200, 201, 202)
+
+    message = {"name": "m", "keep": "PT1H"}
+    for done, quota in (
+        (await api.post("/v1/processes/p/start", {}, **ACME), "instances"),
+        (await api.post("/v1/messages", message, **ACME), "messages"),
+        (await api.ask_raw("POST", "/v1/processes", user.replace(b'id="p"', b'id="q"'), xml), "definitions"),
+    ):
+        done.assert_problem("over-quota", 429, 'tenant "acme" may have', "shardclock tenants set acme")
+        assert done.json["quota"] == quota
+        assert int(done.headers["Retry-After"]) > 0
+    used = (await api.get("/v1/tenants/acme")).json["used"]
+    assert (used["definitions"], used["messages"]) == (1, 0)
+    assert (await api.post("/v1/messages", {"name": "m"}, **ACME)).status == 200
+
+
 async def test_operators_see_and_set_what_a_tenant_may_have(dsn: str, api: Api) -> None:
-    wanted = {"timers_max": 5, "rate_per_s": 2.5}
+    wanted = {"timers_max": 5, "rate_per_s": 2.5, "tasks_max": 3}
     set_ = await api.put("/v1/tenants/acme", wanted)
     assert (set_.status, set_.json["tenant_id"]) == (200, "acme")
-    assert set_.json["limits"] == {"payload_bytes_max": None, "waiters_max": None, "endpoints_max": None, **wanted}
+    assert set_.json["limits"] == {
+        "payload_bytes_max": None,
+        "waiters_max": None,
+        "endpoints_max": None,
+        **OF_PROCESSES,
+        **wanted,
+    }
 
     await api.post("/v1/timers", {**HOUR, "payload": [1, 2]}, **ACME)
     shown = (await api.get("/v1/tenants/acme")).json
     assert (shown["own"], shown["limits"]) == (True, set_.json["limits"])
-    assert shown["used"] == {"timers": 1, "payload_bytes": 6, "estimated": False, "endpoints": 0, "waiters": 0}
+    counted = {"timers": 1, "payload_bytes": 6, "estimated": False, "endpoints": 0, "waiters": 0}
+    assert shown["used"] == {**counted, "instances": 0, "tasks": 0, "messages": 0, "definitions": 0}
     assert [it["tenant_id"] for it in (await api.get("/v1/tenants")).json["tenants"]] == ["acme"]
     assert (await api.put("/v1/tenants/acme", {"waiters_max": 1})).json["limits"]["timers_max"] is None
 

@@ -124,7 +124,9 @@ async def test_signals_that_find_nobody_cost_what_is_theirs(waiting: str) -> Non
 
 async def test_signals_that_fail_cost_what_is_theirs(waiting: str) -> None:
     fail = await prepare(waiting, "put_off_signals")
-    failing = literals("put_off_signals", holder=9, timer_keys=FEW, reason="no", delay="1 s", tries_max=2)
+    failing = literals(
+        "put_off_signals", holder=9, timer_keys=FEW, reason="no", delay="1 s", tries_max=2, is_told=False
+    )
 
     rows, indexes = await reading(fail, failing)
 

@@ -176,7 +176,7 @@ class Played:
             match effect:
                 case Passed(_, node_id, change):
                     self.history.append(f"{node_id}{MARKS[change]}")
-                case WaitClosed(token, node_id):
+                case WaitClosed(token, node_id, _):
                     gone = [key for key in self.open if key[0] == token and node_id in (None, key[1])]
                     for key in gone:
                         del self.open[key]

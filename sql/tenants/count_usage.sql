@@ -1,0 +1,34 @@
+-- Counts anew what tenants with large quotas have; what a tenant has none of is forgotten until it is asked for again.
+--
+-- in:    :age interval: rows that were counted so long ago, :batch integer
+-- out:   tenant_id text, resource text, used bigint, of each that was counted
+-- locks: the rows that it counts; leaves out rows that others have locked
+-- index: tenant_usage_pkey; as many rows of each resource as its quota allows
+with due as materialized (
+    select u.tenant_id, u.resource
+    from shardclock.tenant_usage u
+    where u.counted_at < now() - :age::interval
+    order by u.counted_at
+    limit :batch::integer
+    for update skip locked
+),
+counted as materialized (
+    select
+        d.tenant_id, d.resource,
+        shardclock.used_of(d.tenant_id, d.resource, coalesce(shardclock.quota_of(d.tenant_id, d.resource), 0)) as used
+    from due d
+),
+gone as (
+    delete from shardclock.tenant_usage u
+    using counted c
+    where u.tenant_id = c.tenant_id and u.resource = c.resource and c.used = 0
+),
+written as (
+    update shardclock.tenant_usage u
+    -- The begin: what is written while rows are counted is perhaps not among them.
+    set used = c.used, counted_at = now()
+    from counted c
+    where u.tenant_id = c.tenant_id and u.resource = c.resource and c.used > 0
+)
+select c.tenant_id, c.resource, c.used
+from counted c

@@ -1,0 +1,189 @@
+"""Instances, tasks, messages, definitions and the timers of instances count against their tenant's quotas."""
+
+from __future__ import annotations
+
+import asyncpg
+import pytest
+
+from service import processes
+from service.processes import OverQuota
+from sql.processes import instances, tasks
+from sql.tenants.tenants import count_usage, set_limits
+from tests.support.bpmn import boundary, job, timer
+from tests.support.bpmn_cluster import Processes, running
+
+START, END = '<startEvent id="s"/>', '<endEvent id="e"/>'
+MANY = (
+    '<multiInstanceLoopCharacteristics><extensionElements><zeebe:loopCharacteristics inputCollection="=1..n"/>'
+    "</extensionElements></multiInstanceLoopCharacteristics>"
+).replace("=1..n", "=for i in 1..n return i")
+HOUR = timer("timeDuration", "PT1H")
+WAITS = f'{START}<subProcess id="p1">{MANY}<startEvent id="ps"/>'
+WAITS += f'<intermediateCatchEvent id="c">{HOUR}</intermediateCatchEvent>'
+WAITS += '<sequenceFlow id="pf" sourceRef="ps" targetRef="c"/></subProcess>'
+
+
+async def limit(it: Processes, **limits: int) -> None:
+    await set_limits(it.session, "default", {f"{name}_max": most for name, most in limits.items()})
+
+
+async def rows(it: Processes, table: str) -> int:
+    (row,) = await it.query(f"select count(*) from shardclock.{table}")
+    return int(row["count"])
+
+
+async def pass_time(it: Processes) -> None:
+    """Let put-off signals be tried again, and quotas be counted."""
+    for _ in range(8):
+        await count_usage(it.session, age_s=0, batch=100)
+        await it.advance("PT1M")
+
+
+async def incident_of(it: Processes, key: int) -> str:
+    (incident,) = (await it.see(key)).waits["incident_list"]
+    return str(incident["sentence"])
+
+
+async def test_a_start_that_would_open_more_timers_than_its_tenant_may_have_waits_and_then_goes_on() -> None:
+    async with running() as it:
+        await limit(it, timers=10)
+        await it.deploy(WAITS, connected="s>p1")
+        small, large = await it.start(n=8), await it.start(n=1_000)
+        assert await rows(it, "timers") == 8
+        assert "may have 10 pending timers, and has no room for" in await incident_of(it, large)
+
+        await limit(it, timers=2_000)
+        await pass_time(it)
+        assert await rows(it, "timers") == 1_008
+        assert (await it.see(large)).waits["incident_list"] == []
+        assert len((await it.see(small)).waits["timers"]) == 8
+
+
+async def test_a_running_instance_without_room_has_an_incident_until_there_is_room() -> None:
+    async with running() as it:
+        await limit(it, tasks=2)
+        task = f'<userTask id="u">{MANY}</userTask>'
+        await it.deploy(START + job("work") + task, connected="s>work work>u")
+        key, other = await it.start(n=3), await it.start(n=2)
+        for taken in await processes_of(it, "work", 2):
+            await instances_complete(it, taken)
+        await it.settle()
+
+        assert await rows(it, "tasks") == 2
+        sentence = await incident_of(it, key)
+        assert sentence.startswith("tenant 'default' may have 2 open tasks, and has no room for 3 more; end some, or")
+        assert (await it.see(other)).waits["incident_list"] == []
+
+        await limit(it, tasks=5)
+        assert await instances.resolve_incident(it.session, key, (await it.see(key)).waits["incident_list"][0]["token"])
+        await it.settle()
+        assert await rows(it, "tasks") == 5
+        assert (await it.see(key)).waits["incident_list"] == []
+
+
+async def processes_of(it: Processes, task_type: str, most: int) -> list[tuple[int, int]]:
+    taken = await it.query("select task_key, claim from shardclock.activate_service_tasks($1, $2)", task_type, most)
+    assert len(taken) == most
+    return [(row["task_key"], row["claim"]) for row in taken]
+
+
+async def instances_complete(it: Processes, taken: tuple[int, int]) -> None:
+    await it.query("select shardclock.complete_service_task($1, $2, '{}')", *taken)
+
+
+async def test_an_instance_at_a_full_quota_goes_from_wait_to_wait_and_ends() -> None:
+    async with running() as it:
+        await limit(it, timers=1, tasks=1, instances=1)
+        first = f'<userTask id="a"/>{boundary("b", "a", HOUR)}<userTask id="c"/>{boundary("d", "c", HOUR)}'
+        await it.deploy(START + first + END, connected="s>a a>c b>e c>e d>e")
+        key = await it.start()
+        (task,) = await tasks.find_tasks(it.session)
+        await tasks.complete_task(it.session, task.task_key, variables={})
+        await it.settle()
+        assert (await it.see(key)).waits["incident_list"] == []
+        await it.advance("PT1H")
+        assert await it.state(key) == "COMPLETED"
+
+
+BEGUN_BY = {
+    "a message": (
+        '<startEvent id="s"><messageEventDefinition messageRef="m"/></startEvent>',
+        "select shardclock.publish_message('paid') from generate_series(1, 4)",
+    ),
+    "a signal": (
+        '<startEvent id="s"><signalEventDefinition signalRef="g"/></startEvent>',
+        "select shardclock.throw_signal('stop') from generate_series(1, 4)",
+    ),
+    "a timer": (f'<startEvent id="s">{timer("timeCycle", "R4/PT1M")}</startEvent>', "select 1"),
+}
+
+
+@pytest.mark.parametrize("by", BEGUN_BY)
+async def test_of_instances_that_nobody_starts_by_hand_as_many_begin_as_there_is_room_for(by: str) -> None:
+    start, act = BEGUN_BY[by]
+    async with running() as it:
+        await limit(it, instances=2)
+        beside = '<message id="m" name="paid"/><signal id="g" name="stop"/>'
+        await it.deploy(start + '<userTask id="u"/>', connected="s>u", beside=beside)
+        await it.query(act)
+        await pass_time(it)
+        assert await rows(it, "instances") == 2
+        assert await it.query("select 1 from shardclock.dead_letters") == []
+
+        await limit(it, instances=10)
+        await pass_time(it)
+        assert await rows(it, "instances") == 4
+
+
+async def test_a_start_is_refused_at_a_full_quota_and_its_sentence_names_the_way_out() -> None:
+    async with running() as it:
+        await limit(it, instances=2)
+        await it.deploy(START + '<userTask id="u"/>', connected="s>u")
+        started = [await processes.start(it.session, "p", idempotency_key=f"k{number}") for number in range(2)]
+        for _ in range(2):  # accepted, and then begun
+            with pytest.raises(OverQuota) as refused:
+                await processes.start(it.session, "p")
+            assert str(refused.value) == (
+                'tenant "default" may have 2 instances that have not ended, and has no room for 1 more: cancel some, or'
+                " wait until some have ended, or ask the operator of the cluster for more"
+                " (shardclock tenants set default)"
+            )
+            assert await processes.start(it.session, "p", idempotency_key="k1") == started[1]
+            await it.settle()
+        await instances.cancel_instance(it.session, started[0])
+        await it.settle()
+        await processes.start(it.session, "p")
+
+
+async def test_messages_and_definitions_are_refused_at_a_full_quota() -> None:
+    async with running() as it:
+        await limit(it, messages=2, definitions=2, timers=3)
+        keep = "select shardclock.publish_message('m', $1, time_to_live => 'PT1H')"
+        for name in ("a", "b"):
+            await it.query(keep, name)
+        with pytest.raises(asyncpg.PostgresError, match="may have 2 kept messages, and has no room for 1 more"):
+            await it.query(keep, "c")
+
+        first = await it.deploy(START)
+        starts = f'<startEvent id="s">{timer("timeCycle", "R/PT1H")}</startEvent>'
+        with pytest.raises(OverQuota, match="may have 3 pending timers, and has no room for 4 more"):
+            await it.deploy("".join(starts.replace('"s"', f'"s{n}"') for n in range(4)), process_id="q")
+        await it.deploy(START, process_id="q")
+        with pytest.raises(OverQuota, match="may have 2 versions of processes, and has no room for 1 more"):
+            await it.deploy(START, process_id="r")
+        await it.query("select shardclock.delete_definition($1)", first)
+        await it.deploy(START, process_id="r")
+
+
+async def test_a_large_quota_is_held_by_counts_of_an_engine() -> None:
+    async with running() as it:
+        await limit(it, tasks=1_500)
+        task = f'<userTask id="u">{MANY}</userTask>'
+        await it.deploy(START + task, connected="s>u")
+        for _ in range(3):
+            await it.start(n=700)
+            await count_usage(it.session, age_s=0, batch=100)
+        await pass_time(it)
+        assert await rows(it, "tasks") == 1_400
+        (used,) = await it.query("select used from shardclock.tenant_usage where resource = 'tasks'")
+        assert used["used"] == 1_400
