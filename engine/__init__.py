@@ -8,10 +8,13 @@ advancing    the signals of one instance, one after the other, and what follows 
 outbox       the rows
 batches      the instances of one turn, in memory
 fair_queue   which tenant's instance is next
+needs        how much more a tenant has after a step
+quotas       for which steps a tenant has room
 spreading    thrown signals, which go to all that wait for them
 definitions  compiled models, kept in memory
 runner       one turn: read, advance, write; what can't be taken fails alone
 putting_off  how long what can't be taken is put off
+put_off_log  what is logged of that
 engine       the keeper: its loops
 actor        the Ray actor around it; `stepped` is the engine of a clock that a test moves
 stats        what is counted, `families` its metrics, `settings` its numbers

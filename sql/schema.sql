@@ -957,6 +957,7 @@ CREATE TRIGGER instances_forget_business_keys AFTER DELETE ON shardclock.instanc
 CREATE TRIGGER jobs_refuse_deep_config BEFORE INSERT OR UPDATE OF config ON shardclock.jobs FOR EACH ROW WHEN (shardclock.is_too_deep(new.config)) EXECUTE FUNCTION shardclock.refuse_deep_config();
 
 CREATE TRIGGER keep_hold BEFORE UPDATE ON shardclock.identity FOR EACH ROW WHEN ((new.held_why IS DISTINCT FROM old.held_why)) EXECUTE FUNCTION shardclock.keep_hold();
+
 CREATE TRIGGER messages_check_quota BEFORE INSERT ON shardclock.messages FOR EACH ROW EXECUTE FUNCTION shardclock.check_kept_message();
 
 CREATE TRIGGER task_acts_note_key_prefix BEFORE INSERT ON shardclock.task_acts FOR EACH ROW WHEN ((current_setting('shardclock.key_prefix'::text, true) <> ''::text)) EXECUTE FUNCTION shardclock.note_key_prefix();
