@@ -7,7 +7,7 @@ from typing import Any
 
 from cli.output import DONE, NOT_DONE, Verbatim, print_json, print_table, tell
 from service import tasks
-from service.processes import variables_of
+from service.processes import local_variables_of, variables_of
 from sql.processes.instances import FoundStep, WholeInstance
 from sql.processes.tasks import FoundTask, WholeTask
 
@@ -50,6 +50,7 @@ def print_instance(found: WholeInstance, steps: list[FoundStep] | None, *, as_js
             asdict(it)
             | {"definition_key": found.definition_key, "error_code": found.error_code}
             | {"result": Verbatim(found.result), "variables": Verbatim(variables)}
+            | {"local_variables": Verbatim(local_variables_of(found))}
             | {name: Verbatim(rows) for name, rows in found.waits.items()}
             | ({} if steps is None else {"steps": [_json_of(step) for step in steps]})
         )
@@ -58,6 +59,9 @@ def print_instance(found: WholeInstance, steps: list[FoundStep] | None, *, as_js
     shown = json.dumps(found.result if variables is None else variables, ensure_ascii=False)
     row = (it.instance_key, it.process_id, it.version, it.business_key, it.state, it.started_at, it.ended_at, shown)
     print_table("", columns, [row])
+    if local := local_variables_of(found):
+        rows_of = [(at["token"], at["node_id"], json.dumps(at["variables"], ensure_ascii=False)) for at in local]
+        print_table("\nlocal_variables", ["token", "node_id", "variables"], rows_of)
     for kind, waiting in found.waits.items():
         if waiting:
             name = "incidents" if kind == "incident_list" else kind

@@ -224,6 +224,28 @@ def variables_of(whole: WholeInstance) -> dict[str, Any] | None:
     return variables_at(whole.state, ROOT)
 
 
+def local_variables_of(whole: WholeInstance) -> list[dict[str, Any]]:
+    """List the variables that belong to a token and not to the process: those of input mappings, items, sub-processes.
+
+    shape:   objects of `token`, `node_id` and `variables`, in the order of the tokens; empty where `variables_of` can't
+             tell the variables
+    """
+    from bpmn.step import StateTooNew, read_state
+    from bpmn.step.state import ROOT
+
+    if whole.state is None or is_too_deep(whole.state, DEPTH_MAX + STATE_LEVELS):
+        return []
+    try:
+        tokens = read_state(whole.state).tokens.values()
+    except StateTooNew:
+        return []
+    return [
+        {"token": it.key, "node_id": it.node_id, "variables": it.variables}
+        for it in tokens
+        if it.key != ROOT and it.variables
+    ]
+
+
 def variables_at(state: str | None, token: int) -> dict[str, Any] | None:
     """Return the variables that a token of an instance sees: its own, and those of the scopes around it.
 

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from gateway.answers.answer import MOMENT, TENANT, Answer
 from service.many import Changed
-from service.processes import DeployedProcess, variables_of
+from service.processes import DeployedProcess, local_variables_of, variables_of
 from service.tasks import variables_of as seen_by
 from sql.processes.definitions import FoundDefinition
 from sql.processes.instances import FoundInstance, FoundStep, WholeInstance
@@ -114,6 +114,11 @@ class WholeInstanceAnswer(InstanceAnswer):
     variables: dict[str, Any] | None = Field(
         examples=[{"order": 42}], description="those of the process, while it runs"
     )
+    local_variables: list[dict[str, Any]] = Field(
+        examples=[[{"token": 4, "node_id": "pack", "variables": {"item": "box"}}]],
+        description="those that belong to one token, such as what its input mappings make; `set_variables` with the"
+        " token changes them",
+    )
     timers: list[dict[str, Any]] = Field(
         examples=[
             [
@@ -153,6 +158,7 @@ class WholeInstanceAnswer(InstanceAnswer):
             error_code=whole.error_code,
             result=whole.result,
             variables=variables_of(whole),
+            local_variables=local_variables_of(whole),
             **{name: list(rows) for name, rows in whole.waits.items()},
         )
 

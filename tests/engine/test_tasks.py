@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from service.processes import local_variables_of
 from service.tasks import variables_of
 from sql.processes import instances, tasks
 from tests.support.bpmn import SHARED
@@ -160,3 +161,14 @@ async def test_who_completes_a_task_that_nobody_has_is_told_and_has_it_not_if_it
 
     assert told.assignee == ended.assignee == "ann"
     assert [one["assignee"] for one in row] == [None], "an engine opens the row again if its token had stopped"
+
+
+async def test_an_instance_shows_the_variables_of_each_token() -> None:
+    mapping = '<zeebe:ioMapping><zeebe:input source="=order + 1" target="next"/></zeebe:ioMapping>'
+    task = f'<userTask id="u"><extensionElements>{mapping}</extensionElements></userTask>'
+    async with running() as it:
+        await it.deploy('<startEvent id="s"/>' + task, connected="s>u")
+        found = await it.see(await it.start(order=1))
+        (local,) = local_variables_of(found)
+        assert (local["node_id"], local["variables"]) == ("u", {"next": 2})
+        assert local["token"] == found.waits["tasks"][0]["token"]

@@ -52,13 +52,15 @@ class InstanceState(Answer):
 class WholeInstance(InstanceState):
     """Hold one instance with what it waits for.
 
-    shape:   `variables` are the process's while it runs, `result` the same at its end
+    shape:   `variables` are the process's while it runs, `result` the same at its end; `local_variables` are of single
+             tokens
     """
 
     definition_key: int
     error_code: str | None
     result: Mapping[str, Any] | None
     variables: Mapping[str, Any] | None
+    local_variables: Waits = ()
     timers: Waits
     service_tasks: Waits
     tasks: Waits
