@@ -967,12 +967,14 @@ ALTER TABLE ONLY shardclock.holders
 
 -- Functions, and where their bodies are
 -- activate_service_tasks(text, integer, interval, text, text)  0048_tasks_by_bytes.sql
--- add_job(text, text, interval, text, text, text, text, integer, jsonb)  0043_jobs_declared_alone.sql
+-- add_job(text, text, interval, text, text, text, text, integer, jsonb)  0049_reserved_names.sql
 -- adopt(text)  0003_cluster.sql
 -- advance_keys()  0005_schedule.sql
--- agreed_zone(text, text)  0004_dates.sql
+-- agreed_zone(text, text)  0049_reserved_names.sql
 -- apply_job(jsonb)  0043_jobs_declared_alone.sql
+-- at_sign_refusal(text)  0049_reserved_names.sql
 -- attempts_left(integer, integer)  0036_programs.sql
+-- brackets_refusal(text, text)  0049_reserved_names.sql
 -- broken_rule(shardclock.timers)  0051_limits_of_processes.sql
 -- cancel_delivery(bigint, text)  0018_processes.sql
 -- cancel_instance(bigint, text)  0041_states_in_order.sql
@@ -993,10 +995,10 @@ ALTER TABLE ONLY shardclock.holders
 -- check_on_conflict(text, text)  0005_schedule.sql
 -- check_one_timer(bigint, text)  0006_verbs.sql
 -- check_quota(text, text, bigint)  0051_limits_of_processes.sql
--- check_schedule(text)  0004_dates.sql
+-- check_schedule(text, text)  0049_reserved_names.sql
 -- check_timer()  0049_reserved_names.sql
 -- check_variables(jsonb)  0051_limits_of_processes.sql
--- check_zone(text)  0004_dates.sql
+-- check_zone(text)  0049_reserved_names.sql
 -- claim_task(bigint, text, text)  0035_whose_tasks.sql
 -- clock_of(timestamp with time zone, text)  0004_dates.sql
 -- close_starts(bigint)  0049_reserved_names.sql
@@ -1005,6 +1007,9 @@ ALTER TABLE ONLY shardclock.holders
 -- complete_task(bigint, jsonb, text, text)  0035_whose_tasks.sql
 -- configure_job(text, jsonb)  0012_job_verbs.sql
 -- correlate_waiting(bigint[])  0044_messages_in_order.sql
+-- cron_days(text, bigint, boolean, integer, integer)  0049_reserved_names.sql
+-- cron_number(text, text[], integer)  0049_reserved_names.sql
+-- cron_refusal(text)  0049_reserved_names.sql
 -- declare_job(jsonb)  0012_job_verbs.sql
 -- declare_jobs(jsonb[], text[])  0043_jobs_declared_alone.sql
 -- delay_from_now(text, text, text)  0004_dates.sql
@@ -1017,7 +1022,7 @@ ALTER TABLE ONLY shardclock.holders
 -- drop_log_partition(integer)  0002_command_log.sql
 -- enable_job(text)  0012_job_verbs.sql
 -- end_of_page(bigint, integer)  0020_policies.sql
--- end_of_rule(text)  0024_cancelled_for_good.sql
+-- end_of_rule(text)  0049_reserved_names.sql
 -- end_of_task(bigint, text)  0035_whose_tasks.sql
 -- end_service_task(bigint, integer, text, text, jsonb, jsonb)  0036_programs.sql
 -- ended_as(bigint, text, text)  0006_verbs.sql
@@ -1042,6 +1047,10 @@ ALTER TABLE ONLY shardclock.holders
 -- is_reserved_name(text)  0049_reserved_names.sql
 -- is_same_timer(shardclock.timers, shardclock.timers)  0005_schedule.sql
 -- is_too_deep(jsonb)  0051_limits_of_processes.sql
+-- judged_cron_day(text, boolean)  0049_reserved_names.sql
+-- judged_cron_item(text, text, integer, integer, integer, text[], text)  0049_reserved_names.sql
+-- judged_duration(text)  0049_reserved_names.sql
+-- judged_moment(text, text)  0049_reserved_names.sql
 -- keep_hold()  0055_reasons.sql
 -- keys_of_clients(bigint[])  0049_reserved_names.sql
 -- kind_of_target(text)  0018_processes.sql
@@ -1061,6 +1070,7 @@ ALTER TABLE ONLY shardclock.holders
 -- move_tokens(bigint, bigint[], text[], text)  0018_processes.sql
 -- named_clock(timestamp with time zone, text)  0004_dates.sql
 -- named_target(shardclock.timers, shardclock.timers)  0018_processes.sql
+-- never_occurs(text)  0049_reserved_names.sql
 -- new_timer(timestamp with time zone, text, text, text, text, jsonb, text, text, text, bigint, bigint, text, text)  0049_reserved_names.sql
 -- next_start(double precision, timestamp with time zone)  0011_jobs.sql
 -- note_key_prefix()  0037_instances_of_clients.sql
@@ -1069,11 +1079,12 @@ ALTER TABLE ONLY shardclock.holders
 -- operate_timer(text, bigint, text, text, timestamp with time zone, text, text, text)  0049_reserved_names.sql
 -- origin()  0003_cluster.sql
 -- out_of_range(timestamp with time zone, text)  0001_timers.sql
--- parse_delay(text, text)  0004_dates.sql
+-- parse_delay(text, text)  0049_reserved_names.sql
 -- pause_rows(bigint[], text, boolean)  0049_reserved_names.sql
 -- pause_timer(bigint, text, text, text)  0006_verbs.sql
 -- pause_timers(bigint[], text)  0049_reserved_names.sql
 -- pending_key(bigint, text, text)  0006_verbs.sql
+-- period_refusal(text, text)  0049_reserved_names.sql
 -- plain_length(text)  0004_dates.sql
 -- plan_job(shardclock.jobs, timestamp with time zone)  0011_jobs.sql
 -- publish_message(text, text, jsonb, text, interval)  0047_messages_passed_over.sql
@@ -1082,9 +1093,10 @@ ALTER TABLE ONLY shardclock.holders
 -- record_act(text, text, text, text, text, jsonb, text, text)  0017_audit.sql
 -- redrive_dead_letters(bigint[], integer)  0053_runs_and_queues.sql
 -- refuse_deep_config()  0051_limits_of_processes.sql
--- refused_job(jsonb)  0024_cancelled_for_good.sql
+-- refused_job(jsonb)  0049_reserved_names.sql
 -- rehome_log_default()  0002_command_log.sql
 -- remove_job(text)  0030_what_jobs_leave.sql
+-- repeat_refusal(text, text)  0049_reserved_names.sql
 -- request_slot(timestamp with time zone)  0013_api.sql
 -- reschedule_timer(bigint, text, text, timestamp with time zone, text, text, text, text, text)  0049_reserved_names.sql
 -- reserved(text, text)  0049_reserved_names.sql
@@ -1098,6 +1110,7 @@ ALTER TABLE ONLY shardclock.holders
 -- retry_deliveries(bigint[])  0026_deliveries_in_hand.sql
 -- retry_delivery(bigint)  0014_targets.sql
 -- room_of(text, text)  0051_limits_of_processes.sql
+-- rule_refusal(text, text)  0049_reserved_names.sql
 -- run_job(text, jsonb)  0053_runs_and_queues.sql
 -- run_timer(bigint, text, text, text)  0006_verbs.sql
 -- run_timers(bigint[], text)  0053_runs_and_queues.sql
@@ -1106,6 +1119,7 @@ ALTER TABLE ONLY shardclock.holders
 -- set_variables(bigint, jsonb, bigint, text)  0018_processes.sql
 -- shift_length(text)  0004_dates.sql
 -- shift_timers(bigint[], text, text)  0049_reserved_names.sql
+-- shown(text)  0049_reserved_names.sql
 -- signal_instance(bigint, text, jsonb, bigint)  0031_who_did_it.sql
 -- start_process(text, jsonb, text, integer, text, text)  0051_limits_of_processes.sql
 -- stop_job(shardclock.jobs, text)  0011_jobs.sql
@@ -1124,3 +1138,4 @@ ALTER TABLE ONLY shardclock.holders
 -- with_failure(jsonb, integer, text, bigint, timestamp with time zone)  0009_deliveries.sql
 -- withdraw_jobs(text[])  0012_job_verbs.sql
 -- write_timer(shardclock.timers, text, boolean)  0020_policies.sql
+-- zone_refusal(text)  0049_reserved_names.sql

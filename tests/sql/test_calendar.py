@@ -197,5 +197,5 @@ async def test_the_zones_are_names_of_places_and_none_that_means_this_machine_s_
     for zone in ("CEST", "localtime", "europe/berlin", "UTC+2", "", "<+02>-2"):
         async with HolderClient(each_dsn, plans={}) as client:
             assert await refusal(client, "schedule_timer", delay="'PT1H'", zone=f"'{zone}'") == (
-                f'zone "{zone}" is unknown: write an IANA name such as UTC or Europe/Berlin'
+                f"zone '{zone}' is not an IANA time zone; write one such as UTC or Europe/Berlin"
             )

@@ -11,6 +11,7 @@ import pytest
 from tests.support.factories import HolderClient, add_holder, add_schedule, add_timers, ended_rule, query, value
 from tests.support.roles import OPERATOR
 from tests.support.sql_client import refusal, schedule
+from timers.refusal import shortened
 from timers.schedule import first_of, parse_schedule
 
 BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
@@ -103,10 +104,11 @@ async def test_a_payload_of_64_kib_is_taken(client: HolderClient) -> None:
     assert await client.value("select octet_length(payload::text) from shardclock.timers") == 65_536
 
 
-DURATION_RULE = "is not an ISO 8601 duration: write it like PT15M or P3DT12H"
+DURATION_RULE = "is not an ISO 8601 duration; write one such as PT15M, P1DT12H or PT0.5S"
+LENGTH_OF_DELAY_RULE = "is too long; a duration must be shorter than 10,000 years"
 YEARS_RULE = "is out of range: a timer is due in the years 1 to 9999"
 TYPE_RULE = "is unknown: use BOUNDARY, INTERMEDIATE, START_EVENT or USER"
-ZONE_RULE = "is unknown: write an IANA name such as UTC or Europe/Berlin"
+ZONE_RULE = "is not an IANA time zone; write one such as UTC or Europe/Berlin"
 MISSED_RULE = "is unknown: use fire_once, fire_all or skip"
 LENGTH_RULE = "must have 1 to 200 characters"
 CONTROL_RULE = "tenant_id, name and target_element_id must have no control characters"
@@ -119,15 +121,15 @@ REFUSED: list[tuple[dict[str, str], str]] = [
     ({"due_date": "'9999-12-31 23:59:59.999999Z'"}, f'due_date "9999-12-31 23:59:59.999999+00" {YEARS_RULE}'),
     ({"due_date": "'0044-03-15 00:00:00Z BC'"}, f'due_date "0044-03-15 00:00:00+00 BC" {YEARS_RULE}'),
     *(
-        ({"delay": f"E'{text}'"}, 'delay "{}" {}'.format(text.replace("\\n", "\n"), DURATION_RULE))
+        ({"delay": f"E'{text}'"}, f"delay '{text}' {DURATION_RULE}")
         for text in ["", "P", "PT", "P1DT", "15 minutes", "PT++1S", "PT1+S", "pt1", "PT1S\\n"]
     ),
-    ({"delay": "'PT1S' || repeat('0', 100)"}, f'delay "PT1S{"0" * 56}" {DURATION_RULE}'),
+    ({"delay": "'PT1S' || repeat('0', 100)"}, f"delay {shortened('PT1S' + '0' * 100)} {DURATION_RULE}"),
     ({"delay": "'P9999Y'"}, f'delay "P9999Y" {YEARS_RULE}'),
     ({"delay": "'P9999Y'", "zone": "'Asia/Tokyo'"}, f'delay "P9999Y" {YEARS_RULE}'),
-    ({"delay": "'P999999999Y'"}, 'delay "P999999999Y" is too long: it must end before year 10000'),
-    ({"delay": "'P299000Y'"}, 'delay "P299000Y" is too long: it must end before year 10000'),
-    ({"delay": "'P299000Y'", "zone": "'Asia/Tokyo'"}, 'delay "P299000Y" is too long: it must end before year 10000'),
+    ({"delay": "'P999999999Y'"}, f"delay 'P999999999Y' {LENGTH_OF_DELAY_RULE}"),
+    ({"delay": "'P299000Y'"}, f"delay 'P299000Y' {LENGTH_OF_DELAY_RULE}"),
+    ({"delay": "'P299000Y'", "zone": "'Asia/Tokyo'"}, f"delay 'P299000Y' {LENGTH_OF_DELAY_RULE}"),
     ({"schedule": "'R/PT9999999H'"}, "nothing"),
     ({"schedule": "'R/P999999D'"}, "nothing"),
     ({"schedule": "'R/P99999W'"}, "nothing"),
@@ -143,8 +145,8 @@ REFUSED: list[tuple[dict[str, str], str]] = [
     ({"target": "null"}, "target null is unknown: leave it out, or name one"),
     ({"timer_type": "'CRON'"}, f'timer_type "CRON" {TYPE_RULE}'),
     ({"timer_type": "null"}, f'timer_type "" {TYPE_RULE}'),
-    ({"zone": "'Mars/Olympus'"}, f'zone "Mars/Olympus" {ZONE_RULE}'),
-    ({"zone": "null"}, f'zone "<NULL>" {ZONE_RULE}'),
+    ({"zone": "'Mars/Olympus'"}, f"zone 'Mars/Olympus' {ZONE_RULE}"),
+    ({"zone": "null"}, f"zone null {ZONE_RULE}"),
     ({"missed": "'never'", "schedule": "'R/PT1S'"}, f'missed "never" {MISSED_RULE}'),
     ({"missed": "null"}, f'missed "" {MISSED_RULE}'),
     ({"missed": "'skip'"}, 'missed "skip" is for a schedule: this timer fires once'),

@@ -127,6 +127,8 @@ NOT_FOR_UP = {
     "execute on function shardclock.closed_target",
     "execute on function shardclock.find_timers",
     "execute on function shardclock.is_of_system",
+    "execute on function shardclock.judged_duration",
+    "execute on function shardclock.shown",
     "execute on function shardclock.later",
     "execute on function shardclock.lock_delivery",
     "execute on function shardclock.log_of",

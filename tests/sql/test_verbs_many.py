@@ -116,7 +116,8 @@ async def test_cancelling_a_process_instance_takes_all_its_timers_and_no_other(c
 
 WHICH = "say which timer: give either timer_key or name (with its tenant_id)"
 WHEN = "say when: give exactly one of due_date, delay, shift and schedule"
-DURATION_RULE = "is not an ISO 8601 duration: write it like PT15M or P3DT12H"
+DURATION_RULE = "is not an ISO 8601 duration; write one such as PT15M, P1DT12H or PT0.5S"
+FIELDS_RULE = "write six (second minute hour day-of-month month day-of-week) or five (without the second)"
 YEARS_RULE = "is out of range: a timer is due in the years 1 to 9999"
 MISSED_RULE = 'missed "never" is unknown: use fire_once, fire_all or skip'
 REFUSED: list[tuple[str, dict[str, str], str]] = [
@@ -127,8 +128,8 @@ REFUSED: list[tuple[str, dict[str, str], str]] = [
     ("reschedule_timer", {"name": "'n'", "shift": "'PT1S'", "schedule": "'R/PT1S'"}, WHEN),
     ("reschedule_timer", {"name": "'n'", "due_date": "'infinity'"}, f'due_date "infinity" {YEARS_RULE}'),
     ("reschedule_timer", {"name": "'n'", "delay": "'P9999Y'"}, f'delay "P9999Y" {YEARS_RULE}'),
-    ("reschedule_timer", {"name": "'n'", "delay": "'soon'"}, f'delay "soon" {DURATION_RULE}'),
-    ("reschedule_timer", {"name": "'n'", "shift": "'-soon'"}, f'shift "-soon" {DURATION_RULE}'),
+    ("reschedule_timer", {"name": "'n'", "delay": "'soon'"}, f"delay 'soon' {DURATION_RULE}"),
+    ("reschedule_timer", {"name": "'n'", "shift": "'-soon'"}, f"shift '-soon' {DURATION_RULE}"),
     (
         "reschedule_timer",
         {"name": "'n'", "shift": "'-P9999Y'"},
@@ -139,12 +140,12 @@ REFUSED: list[tuple[str, dict[str, str], str]] = [
     (
         "reschedule_timer",
         {"name": "'n'", "schedule": "'R/PT1S'", "zone": "'Mars/Olympus'"},
-        'zone "Mars/Olympus" is unknown: write an IANA name such as UTC or Europe/Berlin',
+        "zone 'Mars/Olympus' is not an IANA time zone; write one such as UTC or Europe/Berlin",
     ),
     (
         "reschedule_timer",
         {"name": "'n'", "schedule": "'daily'"},
-        'schedule "daily" is neither an ISO 8601 repeat such as R/PT1H nor cron with 5 or 6 fields such as 0 8 * * MON',
+        f"schedule 'daily' has 1 field; {FIELDS_RULE}",
     ),
 ]
 

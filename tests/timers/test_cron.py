@@ -7,6 +7,7 @@ from itertools import islice
 import pytest
 
 from tests.support.cron_rules import local_times, moment, occurrences
+from tests.support.refused_rules import REFUSED_CRON
 from timers.cron import looks_like_cron, parse_cron
 from timers.moment import LATEST_DUE_DATE
 from timers.occurrence import Later, Occurrence
@@ -128,72 +129,7 @@ def test_anything_else_is_taken_for_cron(text: str) -> None:
 # What is refused.
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("", "has 0 fields; write six (second minute"),
-        ("*", "has 1 field; write six"),
-        ("* * * *", "has 4 fields; write six"),
-        ("0 0 0 1 1 ? 2026", "has seven fields, the seventh being Quartz's year; write six"),
-        ("* * * * * * * *", "has 8 fields"),
-        ("@reboot", "is not a nickname that we know; write one of @yearly"),
-        ("@daily 5", "is not a nickname"),
-        ("60 * * * * *", "has the second '60'; write 0 to 59"),
-        ("* 0-60 * * * *", "has the minute '60'; write 0 to 59"),
-        ("* * 24 * * *", "has the hour '24'; write 0 to 23"),
-        ("* * * 0 * *", "has the day-of-month '0'; write 1 to 31"),
-        ("* * * 32W * *", "has the day-of-month '32'; write 1 to 31"),
-        ("* * * * 13 *", "has the month '13'; write 1 to 12"),
-        ("* * * * * 8", "has the day-of-week '8'; write 0 to 7"),
-        ("* * * * * 8L", "has the day-of-week '8'"),
-        ("* * * * * 5#6", "has the day-of-week '5#6'; write #1 to #5"),
-        ("* * * * * 5#0", "has the day-of-week '5#0'; write #1 to #5"),
-        ("* * * L-0 * *", "has the day-of-month 'L-0'; write L-1 to L-30"),
-        ("* * * L-31 * *", "has the day-of-month 'L-31'; write L-1 to L-30"),
-        ("* 5-1 * * * *", "has the minute '5-1', which runs backwards"),
-        ("* * * * * FRI-MON", "has the day-of-week 'FRI-MON', which runs backwards"),
-        ("* * * * * 5-0", "has the day-of-week '5-0', which runs backwards"),
-        ("* * * * NOV-FEB *", "has the month 'NOV-FEB', which runs backwards"),
-        ("* * * * * SUN-SUN", "has the day-of-week 'SUN-SUN'; write SUN for Sundays, or * for every day"),
-        ("* * * * * 7-7", "has the day-of-week '7-7'"),
-        ("*/0 * * * * *", "has the second '*/0', whose step is zero"),
-        ("1-5/0 * * * * *", "has the second '1-5/0', whose step is zero"),
-        ("* 1,,2 * * * *", "has the minute ''; write *"),
-        ("* 1, * * * *", "has the minute ''"),
-        ("* -1 * * * *", "has the minute '-1'"),
-        ("* +1 * * * *", "has the minute '+1'"),
-        ("* 1/-1 * * * *", "has the minute '1/-1'"),
-        ("* 1/ * * * *", "has the minute '1/'"),
-        ("* 1-2-3 * * * *", "has the minute '1-2-3'"),
-        ("* 1/2/3 * * * *", "has the minute '1/2/3'"),
-        ("* ** * * * *", "has the minute '**'"),
-        ("* 1.5 * * * *", "has the minute '1.5'"),
-        ("* JAN * * * *", "has the minute 'JAN'"),
-        ("* * * * MON *", "has the month 'MON'"),
-        ("* * * * JANUARY *", "has the month 'JANUARY'"),
-        ("* * * * * JAN", "has the day-of-week 'JAN'"),
-        ("* * * * * SUN*", "has the day-of-week 'SUN*'"),
-        ("* * * * * L", "has the day-of-week 'L'"),
-        ("* * * * * L5", "has the day-of-week 'L5'"),
-        ("* * * W * *", "has the day-of-month 'W'"),
-        ("* * * 1-5W * *", "has the day-of-month '1-5W'"),
-        ("* * * LW-1 * *", "has the day-of-month 'LW-1'"),
-        ("* * L * * *", "has the hour 'L'"),
-        ("* ? * * * *", "has the minute '?', which only stands alone in a day field of six-field cron"),
-        ("* * * ?,1 * *", "has the day-of-month '?', which only stands alone"),
-        ("* * ? * *", "has the day-of-month '?', which only stands alone"),
-        ("* * * * \u0663 *", "holds a character that cron has no use for"),
-        ("* * * * \u00a0* *", "holds a character that cron has no use for"),
-        ("* * * * *\x00", "holds a character that cron has no use for"),
-        ("* * *\n* * *", "holds a character that cron has no use for"),
-        ("* * * * *\x1c*", "holds a character that cron has no use for"),
-        ("CRON_TZ=Asia/Tokyo 0 8 * * *", "names a zone; leave CRON_TZ=Asia/Tokyo out, and give 'Asia/Tokyo' as zone"),
-        ("TZ=UTC 0 0 8 * * *", "names a zone; leave TZ=UTC out, and give 'UTC' as zone"),
-        ("\ud800", "holds a character that cron has no use for"),
-        ("* * * * * " + "1," * 95 + "1", "is longer than 200 characters"),
-    ],
-    ids=shortened,
-)
+@pytest.mark.parametrize(("text", "reason"), REFUSED_CRON, ids=shortened)
 def test_what_is_not_cron_is_refused_by_its_value_its_rule_and_the_way_out(text: str, reason: str) -> None:
     with pytest.raises(InvalidTimer, match=re.escape(f"{shortened(text)} {reason}")):
         parse_cron(text, UTC_ZONE)
