@@ -43,13 +43,13 @@ class Expression:
     """Hold a compiled expression: its text, and the names of the variables that it may read.
 
     shape:   `misfit` is the first call whose arguments no function of that name takes, whatever they are. It is null,
-             as DMN has it; a model with such a call is refused
+             as DMN has it; a model with such a call is refused. `shown` is the text that its author wrote
     """
 
-    __slots__ = ("_code", "misfit", "names", "text")
+    __slots__ = ("_code", "misfit", "names", "shown", "text")
 
     def __init__(self, text: str, names: frozenset[str], misfit: NotFeel | None, code: Code) -> None:
-        self.text = text
+        self.text = self.shown = text
         self.names = names
         self.misfit = misfit
         self._code = code

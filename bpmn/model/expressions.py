@@ -53,7 +53,9 @@ def read_text(written: str) -> Text:
     if text.startswith("="):
         return _compiled(text[1:])
     if found := JUEL.fullmatch(text):
-        return _compiled(_feel_of(found[1], text))
+        expression = _compiled(_feel_of(found[1], text))
+        expression.shown = text
+        return expression
     if "${" in text or "#{" in text:
         raise Unreadable(f"{shortened(text)} mixes text and an expression; write it whole in FEEL, after an =")
     return text

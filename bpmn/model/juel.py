@@ -1,9 +1,11 @@
 """Write an expression of Camunda 7 as FEEL: names, paths, literals, comparisons, arithmetic and logic.
 
 Logic follows EL 3.0: null counts as false, and a text as whether it is "true". A comparison within it is false
-if a side is null. Elsewhere a comparison of null is null, as in FEEL.
+if a side is null. Elsewhere a comparison of null is null, as in FEEL. Arithmetic follows EL 3.0 too: null and an empty
+text count as 0, and a text as its number. Another operand, and a division by 0, is an incident. The counter of a
+multi-instance begins with 0, as in Camunda 7.
 
-source:  Expression Language 3.0 (JSR 341), 1.3 to 1.12
+source:  Expression Language 3.0 (JSR 341), 1.3 to 1.12 and 1.23
 """
 
 import re
@@ -28,8 +30,18 @@ RESERVED = frozenset({
     "between", "else", "every", "external", "for", "function", "if", "in", "instance", "return", "satisfies", "some",
     "then",
 })  # fmt: skip
+COUNTER = "loopCounter"  # FEEL's begins with 1
 NESTED_MAX = 12  # a function of FEEL for each operator, and FEEL has a bound of its own
 TRUTH = 'function(x) if x = null then false else if x instance of string then lower case(x) = "true" else x'
+NUMBER = (
+    'function(x) if x = null or x = "" then 0 else if x instance of number then x else (function(y) assert(y, y !='
+    ' null, "arithmetic has the operand " + substring(string(x), 1, 50) + ", which is no number; correct the variable'
+    ' or the model"))(if x instance of string then number(x) else null)'
+)
+QUOTIENT = (
+    'function(x, y) assert(x / y, y != 0, "the expression divides by 0, which has no result; correct the variable or'
+    ' the model")'
+)
 EMPTY = (
     'function(x) if x = null then true else if x instance of string then x = "" else if x instance of list'
     " then count(x) = 0 else if x instance of context<> then count(get entries(x)) = 0 else false"
@@ -53,11 +65,12 @@ def feel_of(text: str) -> str:
 
 
 class _Part:
-    """Hold a part of the text as FEEL; a truth needs no conversion."""
+    """Hold a part of the text as FEEL; a truth needs no conversion in logic, a number none in arithmetic."""
 
-    def __init__(self, feel: str, *, is_truth: bool = False, in_logic: str = "", is_simple: bool = False) -> None:
+    def __init__(self, feel: str, kind: str = "", *, in_logic: str = "", is_simple: bool = False) -> None:
         self.feel = feel
-        self.is_truth = is_truth
+        self.is_truth = kind == "truth"
+        self._is_number = kind == "number"
         self._in_logic = in_logic
         self.operand = feel if is_simple else f"({feel})"
 
@@ -67,6 +80,11 @@ class _Part:
         if self._in_logic:
             return self._in_logic
         return self.operand if self.is_truth else f"({TRUTH})({self.feel})"
+
+    @property
+    def number(self) -> str:
+        """Write the part as an operand of arithmetic."""
+        return self.operand if self._is_number else f"({NUMBER})({self.feel})"
 
 
 class _Parser:
@@ -90,13 +108,13 @@ class _Parser:
             parts.append(operand())
         if len(parts) == 1:
             return parts[0]
-        return _Part(f" {word} ".join(part.truth for part in parts), is_truth=True)
+        return _Part(f" {word} ".join(part.truth for part in parts), "truth")
 
     def _equality(self) -> _Part:
         left = self._order()
         while self.piece in EQUALITIES and self._kind == "sign":
             sign = EQUALITIES[self._take()]
-            left = _Part(f"{left.operand} {sign} {self._order().operand}", is_truth=True)
+            left = _Part(f"{left.operand} {sign} {self._order().operand}", "truth")
         return left
 
     def _order(self) -> _Part:
@@ -107,7 +125,7 @@ class _Parser:
             nulls = "x = y" if "=" in sign else "false"
             test = f"function(x, y) if x = null or y = null then {nulls} else x {sign} y"
             in_logic = f"({test})({left.feel}, {right.feel})"
-            left = _Part(f"{left.operand} {sign} {right.operand}", is_truth=True, in_logic=in_logic)
+            left = _Part(f"{left.operand} {sign} {right.operand}", "truth", in_logic=in_logic)
         return left
 
     def _sum(self) -> _Part:
@@ -118,7 +136,11 @@ class _Parser:
         left: _Part = operand()
         while self.piece in signs and self._kind == "sign":
             sign = self._take()
-            left = _Part(f"{left.operand} {sign} {operand().operand}")
+            right: _Part = operand()
+            if sign == "/":
+                left = _Part(f"({QUOTIENT})({left.number}, {right.number})", "number", is_simple=True)
+            else:
+                left = _Part(f"{left.number} {sign} {right.number}", "number")
         return left
 
     def _unary(self) -> _Part:
@@ -127,12 +149,12 @@ class _Parser:
             raise NotJuel(f"more than {NESTED_MAX} operators within each other")
         try:
             if self._taken("!"):
-                return _Part(f"not({self._unary().truth})", is_truth=True, is_simple=True)
+                return _Part(f"not({self._unary().truth})", "truth", is_simple=True)
             if self._taken("-"):
-                return _Part(f"-{self._unary().operand}")
+                return _Part(f"-{self._unary().number}", "number")
             if self._kind == "word" and self.piece == "empty":
                 self._take()
-                return _Part(f"({EMPTY})({self._unary().feel})", is_truth=True, is_simple=True)
+                return _Part(f"({EMPTY})({self._unary().feel})", "truth", is_simple=True)
             return self._value()
         finally:
             self._nested -= 1
@@ -150,8 +172,10 @@ class _Parser:
         if kind == "word":
             if self.piece in {"(", "["} and self._kind == "sign":
                 raise NotJuel(f"{piece}(" if self.piece == "(" else "[")
-            return _Part(_path(piece), is_truth=piece in {"true", "false"}, is_simple=True)
-        return _Part(_quoted(piece) if kind == "text" else piece, is_simple=True)
+            return _Part(_path(piece), "truth" if piece in {"true", "false"} else "", is_simple=True)
+        return (
+            _Part(_quoted(piece), is_simple=True) if kind == "text" else _Part(_number(piece), "number", is_simple=True)
+        )
 
     def _taken(self, sign: str) -> bool:
         if self.piece != sign or self._kind != "sign":
@@ -177,8 +201,15 @@ class _Parser:
 
 
 def _path(word: str) -> str:
+    if word == COUNTER:
+        return f"({COUNTER} - 1)"
     parts = [f"`{part}`" if part in RESERVED else part for part in word.split(".")]
     return ".".join([COUNTERS.get(parts[0], parts[0]), *parts[1:]])
+
+
+def _number(digits: str) -> str:
+    """Write a number of EL, which may have a point without a digit after it."""
+    return re.sub(r"\.(?=[eE]|$)", "", digits)
 
 
 def _quoted(text: str) -> str:

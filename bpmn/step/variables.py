@@ -44,7 +44,7 @@ def is_true(condition: Expression, instance: Instance, token: Token, spending: S
     if isinstance(value, bool):
         return value
     raise Unanswerable(
-        f"{meant}, {shortened(condition.text)}, is {shortened(value)}, and neither true nor false;"
+        f"{meant}, {shortened(condition.shown)}, is {shortened(value)}, and neither true nor false;"
         " correct the variables, and resolve this"
     )
 

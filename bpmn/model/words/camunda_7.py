@@ -88,7 +88,9 @@ ATTRIBUTES: Words = {
         refused("names a variable that isn't set here; leave it out"),
         "idVariableName", "activeTaskIdVariableName", "taskIdVariableName", "taskCompleterVariableName",
     ),
-    "elementIndexVariable": (refused("isn't set here; read loopCounter, which begins with 1"),),
+    "elementIndexVariable": (
+        refused("isn't set here; read loopCounter, which begins with 0 in ${…} and with 1 in FEEL"),
+    ),
     **each(refused(RESULT), "resultVariableName"),
     "businessKey": (refused(NO_KEY),),
     "businessCalendarName": (refused("names a calendar that isn't here; write the time in ISO 8601 or FEEL"),),

@@ -4,14 +4,15 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bpmn.feel import Json, from_json, to_json
+from bpmn.feel import Json, Unmet, from_json, to_json
 from bpmn.model.expressions import Unreadable, read_text
 
 NOW = datetime(2031, 1, 31, 8, tzinfo=UTC)
 VARIABLES: dict[str, Json] = {
     "yes": True, "no": False, "nil": None, "one": 1, "five": 5, "text": "abc", "blank": "", "true_text": "True",
     "false_text": "off", "list": [1], "none": [], "map": {"in": 7, "and": 8, "x": {"y": "z"}}, "void": {}, "x": 3,
-    "y": 4, "numberOfInstances": 4, "numberOfCompletedInstances": 3,
+    "y": 4, "five_text": "5", "float_text": "2.5", "number": 7, "string": "9", "assert": 1, "zero": 0, "loopCounter": 1,
+    "numberOfInstances": 4, "numberOfCompletedInstances": 3,
 }  # fmt: skip
 
 
@@ -99,6 +100,81 @@ def value(text: str) -> Json:
 )
 def test_logic_means_what_el_says(text: str, expected: Json) -> None:
     assert value(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        # Null, a variable that isn't there and an empty text are 0; a text is its number.
+        ("${nil + 1 == 1}", True),
+        ("${nil + 1 != 1}", False),
+        ("${!(nil + 1 == 1)}", False),
+        ("${nil * 2 == 0 || no}", True),
+        ("${-nil == 0}", True),
+        ("${nil - nil == 0}", True),
+        ("${missing + 1 == 1}", True),
+        ("${map.missing.part + 1}", 1),
+        ("${blank + 1 == 1}", True),
+        ("${nil / 5 == 0}", True),
+        ("${five_text + 1 == 6}", True),
+        ("${five_text + 1 != 6}", False),
+        ("${five_text - five_text == 0}", True),
+        ("${five_text * float_text == 12.5 and yes}", True),
+        ("${!(five_text + 1 != 6)}", True),
+        ("${five_text + five_text}", 10),
+        ("${-five_text}", -5),
+        ("${- -five_text - nil}", 5),
+        ("${five_text / 2 > 2}", True),
+        ("${'5' + '6'}", 11),
+        ("${(five_text + 1) * (nil + 2)}", 12),
+        ("${5 - (2 - 1)}", 4),
+        ("${10 / 2 / 5}", 1),
+        ("${2 * (1 + 1) / 4}", 1),
+        ("${number + string + assert}", 17),
+        ("${x - y + five_text}", 4),
+        ("${1. + 1.e1}", 11),
+        ("${1.}", 1),
+        # The first execution of a multi-instance has the number 0.
+        ("${loopCounter == 0}", True),
+        ("${loopCounter + 1}", 1),
+        ("${loopCounter}", 0),
+    ],
+)
+def test_arithmetic_means_what_el_says(text: str, expected: Json) -> None:
+    assert value(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "operand"),
+    [
+        ("${text + 1 == 1}", "abc"),
+        ("${text + 1 != 1}", "abc"),
+        ("${!(1 - text == 1)}", "abc"),
+        ("${no or -text == 1}", "abc"),
+        ("${yes + 1 == 2}", "true"),
+        ("${list * 2 == 2}", "[1]"),
+        ("${(x < y) + 1 == 2}", "true"),
+    ],
+)
+def test_an_operand_that_is_no_number_is_told(text: str, operand: str) -> None:
+    with pytest.raises(Unmet) as told:
+        value(text)
+    assert str(told.value) == (
+        f"arithmetic has the operand {operand}, which is no number; correct the variable or the model"
+    )
+
+
+@pytest.mark.parametrize("text", ["${five / 0 == 1}", "${five / zero != 1}", "${five / nil > 1 or no}", "${0 / 0}"])
+def test_a_division_by_zero_is_told(text: str) -> None:
+    with pytest.raises(Unmet, match="divides by 0"):
+        value(text)
+
+
+@pytest.mark.parametrize("text", ["${text > 1}", "#{five and yes}", "${ loopCounter + 1 }"])
+def test_a_text_is_shown_as_the_model_has_it(text: str) -> None:
+    expression = read_text(text)
+    assert not isinstance(expression, str)
+    assert expression.shown == text
 
 
 @pytest.mark.parametrize(
