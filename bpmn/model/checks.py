@@ -28,6 +28,7 @@ ACTIVITIES = frozenset({
     Kind.PASS, Kind.SCRIPT, Kind.SERVICE, Kind.USER, Kind.RECEIVE, Kind.SUBPROCESS, Kind.CALL,
 })  # fmt: skip
 WITHOUT_CONDITIONS = frozenset({Kind.PARALLEL, Kind.EVENT_BASED, Kind.START})
+MAPS_IN = "it is entered when its event has happened, and no inputs are mapped then"
 
 Check = Callable[[Node, Definition], Iterator[str]]
 
@@ -129,6 +130,11 @@ def _check_event_subprocess(node: Node, definition: Definition) -> Iterator[str]
         yield "it is an event sub-process with a sequence flow; only its event begins it"
 
 
+def _check_begun_by_event(node: Node, _: Definition) -> Iterator[str]:
+    if node.inputs and (node.kind == Kind.BOUNDARY or node.trigger):
+        yield f"{MAPS_IN}; leave its inputs out, and map its outputs"
+
+
 def _check_start(node: Node, definition: Definition) -> Iterator[str]:
     scope = definition.nodes[node.scope_id]
     match node.trigger, scope.kind:
@@ -191,6 +197,8 @@ def _check_correlation(message: Message) -> Iterator[str]:
 
 
 def _check_end(node: Node, _: Definition) -> Iterator[str]:
+    if isinstance(node.trigger, Error) and node.outputs:
+        yield "it throws an error, and no outputs are mapped then; leave them out"
     match node.trigger:
         case Error(code=None):
             yield "it throws an error without a code; choose an error that has one"
@@ -229,6 +237,8 @@ def _check_event_based(node: Node, definition: Definition) -> Iterator[str]:
             yield f"its flow {flow.flow_id} leads to a {target.tag}, not to a receiveTask or an event that waits"
         elif len(target.incoming) > 1:
             yield f"{target.node_id} comes after it, and has another incoming flow; it may have none"
+        elif target.inputs:
+            yield f"{target.node_id} comes after it: {MAPS_IN}; leave its inputs out, and map its outputs"
         elif target.boundaries or target.loop:
             yield f"{target.node_id} comes after it, and has boundary events or a loop; it may have neither"
 
@@ -241,9 +251,9 @@ CHECKS: dict[Kind, tuple[Check, ...]] = {
     Kind.PROCESS: (_check_process,),
     Kind.SUBPROCESS: (_check_subprocess,),
     Kind.EVENT_SUBPROCESS: (_check_event_subprocess,),
-    Kind.START: (_check_start,),
+    Kind.START: (_check_start, _check_begun_by_event),
     Kind.CATCH: (_check_catch,),
-    Kind.BOUNDARY: (_check_boundary,),
+    Kind.BOUNDARY: (_check_boundary, _check_begun_by_event),
     Kind.RECEIVE: (_check_receive,),
     Kind.END: (_check_end,),
     Kind.THROW: (_check_throw,),
