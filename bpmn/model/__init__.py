@@ -1,7 +1,8 @@
 """Read a BPMN model into a compiled definition, or refuse it with a sentence for each element at fault.
 
 `document` turns bytes into XML within bounds, `reading` turns XML into nodes, `extensions` reads what Camunda adds to
-BPMN, `expressions` what is written in FEEL, and `checks` says which nodes can't be run. What comes out is a
+BPMN, `mappings` the variables of an element, `expressions` what is written in FEEL, and `checks` says which nodes can't
+be run. What comes out is a
 `definition`: frozen, and all that the step reads.
 
 `words` accounts for each attribute and element: none is dropped in silence. `juel` writes Camunda 7's expressions as

@@ -154,7 +154,7 @@ class UserWork:
     candidate_groups: Text | None = None
     candidate_users: Text | None = None
     due_date: Text | None = None
-    form_key: str | None = None
+    form_key: Text | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,6 +75,35 @@ def read_expression(written: str) -> Expression:
     return _compiled(found) if isinstance(found, str) else found
 
 
+def read_name(written: str, meant: str) -> str:
+    """Read the name of a variable; `meant` names it in the sentence.
+
+    errors:  Unreadable  it is an expression
+    """
+    name = written.strip()
+    if name.startswith("=") or "${" in name or "#{" in name:
+        raise Unreadable(f"{meant} is {shortened(name)}, an expression; write the name of a variable")
+    return name
+
+
+def optional_name(written: str | None, meant: str) -> str | None:
+    """Read the name of a variable as `read_name` does; None: there is none."""
+    return read_name(written, meant) if written else None
+
+
+def read_variable(written: str, meant: str) -> Expression:
+    """Read the name of a variable, of any characters, as the expression that has its value.
+
+    errors:  Unreadable  it is an expression, or FEEL can't write the name
+    """
+    name = read_name(written, meant)
+    if "`" in name or name != " ".join(name.split()):
+        raise Unreadable(f"{meant} is {shortened(name)}, which FEEL can't name; leave out its backquotes and blanks")
+    expression = _compiled(f"`{name}`")
+    expression.shown = name
+    return expression
+
+
 def _compiled(text: str) -> Expression:
     _take(len(text))
     try:

@@ -14,11 +14,11 @@ from bpmn.model.expressions import Unreadable, read_expression
 from bpmn.model.extensions import (
     read_call,
     read_loop,
-    read_mappings,
     read_script,
     read_service_work,
     read_user_work,
 )
+from bpmn.model.mappings import read_mappings
 from bpmn.model.names import BPMN, bpmn, is_true, local_name, namespace, text_of
 from bpmn.model.paths import joins_of, upstream_of
 from bpmn.model.refusal import InvalidModel, Problem

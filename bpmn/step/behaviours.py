@@ -122,7 +122,7 @@ def _open_task(step: Stepping, token: Token, node: Node) -> None:
         candidate_groups=_names(step, token, work.candidate_groups),
         candidate_users=_names(step, token, work.candidate_users),
         due_date=_moment(step, token, work.due_date),
-        form_key=work.form_key,
+        form_key=_text(step, token, work.form_key, "the form's key") if work.form_key else None,
     )
     step.emit(task)
 

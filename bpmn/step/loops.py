@@ -2,13 +2,13 @@
 
 from bpmn.feel import Json
 from bpmn.model.definition import Loop
+from bpmn.model.expressions import Unreadable
+from bpmn.model.extensions import ITEMS_MAX, check_count
 from bpmn.step.leaving import finish
 from bpmn.step.state import LoopState, Phase, Token
 from bpmn.step.stepping import Stepping
 from bpmn.step.variables import Unanswerable
 from timers.refusal import shortened
-
-ITEMS_MAX = 5_000
 
 
 def begin_loop(step: Stepping, token: Token, loop: Loop) -> None:
@@ -67,9 +67,6 @@ def _items(step: Stepping, token: Token, loop: Loop) -> list[Json]:
 
 def _count(value: Json) -> int:
     try:
-        count = int(str(value))
-    except ValueError:
-        count = -1
-    if not 0 <= count <= ITEMS_MAX:
-        raise Unanswerable(f"its cardinality is {shortened(value)}, not a number from 0 to {ITEMS_MAX:,}")
-    return count
+        return check_count(value)
+    except Unreadable as error:
+        raise Unanswerable(str(error)) from None

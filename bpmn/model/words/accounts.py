@@ -113,6 +113,20 @@ def _check_attributes(element: Element) -> None:
                 raise Unreadable(f"{name} is not an attribute of BPMN 2.0; leave it out, or write its prefix")
             if use.is_refused(value):
                 raise Unreadable(f"{name}={shortened(value)} {use.says}")
+    _check_kin(element)
+
+
+def _check_kin(element: Element) -> None:
+    """Refuse an attribute that two of Camunda 7's kin have with different values: one of them is read."""
+    said: dict[str, tuple[str, str]] = {}
+    for space, name, value in _attributes_of(element):
+        use = use_of(camunda_7.ATTRIBUTES, name, local_name(element))
+        if space in CAMUNDA_7 and use and use.verdict == Verdict.READ:
+            other, first = said.setdefault(name, (space, value))
+            if value != first:
+                raise Unreadable(
+                    f"{PREFIXES[other]}:{name} and {PREFIXES[space]}:{name} say different things; leave one of them out"
+                )
 
 
 def _check_vendors(space: str, name: str, value: str, host: str) -> None:

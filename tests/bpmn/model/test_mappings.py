@@ -2,9 +2,14 @@
 
 import pytest
 
+from bpmn.feel import Expression, from_json, to_json
 from bpmn.model import InvalidModel, read_model
+from bpmn.model.definition import Call, Node, Script, ServiceWork, UserWork
+from bpmn.step.effects import TaskOpened
 from tests.bpmn.model.test_checks import CAUGHT, CYCLE, EVENT, SHARED, START, TEN_MINUTES, boundary, catch, started, sub
-from tests.support.bpmn import job, model
+from tests.support.bpmn import NOW, Played, definition, job, model
+
+FLOWABLE = 'xmlns:flowable="http://flowable.org/bpmn"'
 
 INPUTS = (
     '<zeebe:ioMapping><zeebe:input source="=1" target="x"/></zeebe:ioMapping>',
@@ -48,3 +53,194 @@ def test_outputs_of_an_event_that_throws_an_error_are_refused() -> None:
     with pytest.raises(InvalidModel, match="e: it throws an error, and no outputs are mapped then"):
         read_model(model(START + error, connected="s>e", beside=SHARED))
     assert read_model(model(START + event.format(""), connected="s>e"))
+
+
+def node_of(element: str) -> Node:
+    """Read the node `a` of a model."""
+    text = model(START + element, connected="s>a").replace(b"<definitions", f"<definitions {FLOWABLE}".encode(), 1)
+    return read_model(text)[0].nodes["a"]
+
+
+def sentence_of(element: str) -> str:
+    """Read the one sentence that refuses a model."""
+    with pytest.raises(InvalidModel) as refused:
+        node_of(element)
+    (problem,) = refused.value.problems
+    return str(problem)
+
+
+def with_extensions(tag: str, inside: str, attributes: str = "", rest: str = "") -> str:
+    return f'<{tag} id="a" {attributes}><extensionElements>{inside}</extensionElements>{rest}</{tag}>'
+
+
+def test_a_user_tasks_words_of_both_vendors_are_joined() -> None:
+    zeebe = '<zeebe:assignmentDefinition assignee="ada"/><zeebe:taskSchedule followUpDate="=x"/><zeebe:formDefinition/>'
+    other = 'camunda:assignee="bob" camunda:candidateGroups="sales" flowable:candidateUsers="cyd"'
+    due = 'camunda:dueDate="2031-01-31T08:00:00Z" camunda:formKey="f"'
+    work = node_of(with_extensions("userTask", zeebe, f"{other} {due}")).work
+    assert work == UserWork("ada", "sales", "cyd", "2031-01-31T08:00:00Z", "f")
+
+
+def test_mappings_of_both_vendors_are_joined_by_their_variables() -> None:
+    zeebe = '<zeebe:ioMapping><zeebe:input source="=1" target="x.y"/></zeebe:ioMapping>'
+    other = (
+        '<camunda:inputOutput><camunda:inputParameter name="x">2</camunda:inputParameter><camunda:inputParameter'
+        ' name="y">3</camunda:inputParameter><camunda:outputParameter name="z">4</camunda:outputParameter>'
+        "</camunda:inputOutput>"
+    )
+    node = node_of(with_extensions("task", zeebe + other))
+    assert [each.target for each in node.inputs] == [("x", "y"), ("y",)]
+    assert [each.target for each in node.outputs] == [("z",)]
+
+
+CALLED = '<zeebe:calledElement processId="c" {}/>'
+
+
+def test_a_called_processes_variables_of_both_vendors_are_joined() -> None:
+    passed = '<camunda:in source="order-id" target="id"/><camunda:out sourceExpression="${x}" target="y"/>'
+    node = node_of(with_extensions("callActivity", CALLED.format('propagateAllChildVariables="false"') + passed))
+    assert node.work == Call("c", passes_all_in=True, passes_all_out=False)
+    assert [each.target for each in (*node.inputs, *node.outputs)] == [("id",), ("y",)]
+
+
+@pytest.mark.parametrize(
+    ("propagates", "attributes", "passed"),
+    [
+        ('propagateAllParentVariables="false"', "", '<camunda:in variables="all"/>'),
+        ('propagateAllChildVariables="0"', "", '<flowable:out variables="all"/>'),
+        ('propagateAllParentVariables="false"', 'flowable:inheritVariables="true"', ""),
+    ],
+)
+def test_a_call_that_passes_all_variables_and_not_all_is_refused(propagates: str, attributes: str, passed: str) -> None:
+    sentence = sentence_of(with_extensions("callActivity", CALLED.format(propagates) + passed, attributes))
+    assert sentence.startswith("a: its zeebe:calledElement doesn't propagate all variables")
+
+
+def test_a_binding_of_camunda_7_is_told_beside_camunda_8s() -> None:
+    attributes = 'camunda:calledElementBinding="deployment"'
+    assert "'deployment'" in sentence_of(with_extensions("callActivity", CALLED.format(""), attributes))
+
+
+def test_a_script_and_headers_of_one_vendor_have_the_result_and_the_topic_of_the_other() -> None:
+    script = node_of(with_extensions("scriptTask", '<zeebe:script expression="=1"/>', 'camunda:resultVariable="r"'))
+    assert isinstance(script.work, Script)
+    assert script.work.result_name == "r"
+    headers = '<zeebe:taskHeaders><zeebe:header key="k" value="v"/></zeebe:taskHeaders>'
+    assert node_of(with_extensions("serviceTask", headers, 'camunda:topic="t"')).work == ServiceWork(
+        "t", headers=(("k", "v"),)
+    )
+    both = '<zeebe:script expression="=1"/>' + headers
+    assert sentence_of(with_extensions("scriptTask", both)).startswith("a: it has taskHeaders, and its script is run")
+    job_script = with_extensions("scriptTask", '<zeebe:taskDefinition type="t"/>', 'camunda:resultVariable="r"')
+    assert sentence_of(job_script).startswith("a: it has a taskDefinition, and the resultVariable of a script")
+
+
+def many(attributes: str, inside: str = "") -> str:
+    loop = f"<multiInstanceLoopCharacteristics {attributes}>{inside}</multiInstanceLoopCharacteristics>"
+    return f'<task id="a">{loop}</task>'
+
+
+def test_a_loops_words_of_both_vendors_are_joined() -> None:
+    zeebe = '<extensionElements><zeebe:loopCharacteristics inputCollection="=items"/></extensionElements>'
+    loop = node_of(many('camunda:collection="others" camunda:elementVariable="item"', zeebe)).loop
+    assert loop is not None
+    assert loop.item_name == "item"
+    assert loop.items is not None
+    assert loop.items.text == "items"
+
+
+@pytest.mark.parametrize(
+    ("element", "names"),
+    [
+        ('<userTask id="a" camunda:assignee="x" flowable:assignee="y"/>', "assignee"),
+        (many('camunda:collection="x" flowable:collection="y"'), "collection"),
+        ('<serviceTask id="a" flowable:topic="x" camunda:topic="y"/>', "topic"),
+    ],
+)
+def test_two_of_camunda_7s_kin_that_say_different_things_are_refused(element: str, names: str) -> None:
+    sentence = sentence_of(element)
+    assert f":{names} and " in sentence
+    assert "say different things; leave one of them out" in sentence
+    assert node_of(element.replace('"y"', '"x"')).node_id == "a"
+
+
+@pytest.mark.parametrize("name", ["order-id", "5", "order.total", "if", "a b", "true"])
+def test_a_variable_of_camunda_7_is_read_by_its_name(name: str) -> None:
+    node = node_of(with_extensions("callActivity", f'<camunda:in source="{name}" target="x-y"/>', 'calledElement="c"'))
+    (assignment,) = node.inputs
+    assert assignment.target == ("x-y",)
+    loop = node_of(many(f'camunda:collection="{name}"')).loop
+    assert loop is not None
+    for expression in (assignment.source, loop.items):
+        assert isinstance(expression, Expression)
+        assert expression.names == {name}
+        assert to_json(expression.evaluate({name: from_json([1])}, now=NOW)) == [1]
+
+
+@pytest.mark.parametrize(
+    "element",
+    [
+        with_extensions("callActivity", '<camunda:in source="${x}" target="y"/>', 'calledElement="c"'),
+        with_extensions("callActivity", '<camunda:in source="=x" target="y"/>', 'calledElement="c"'),
+        with_extensions("callActivity", '<camunda:out source="x" target="${y}"/>', 'calledElement="c"'),
+        many('camunda:collection="x" camunda:elementVariable="${v}"'),
+        many(
+            "",
+            '<extensionElements><zeebe:loopCharacteristics inputElement="=v" inputCollection="=x"/>'
+            "</extensionElements>",
+        ),
+        many(
+            "",
+            '<extensionElements><zeebe:loopCharacteristics inputCollection="=x" outputElement="=v"'
+            ' outputCollection="=o"/></extensionElements>',
+        ),
+        with_extensions("scriptTask", '<zeebe:script expression="=1" resultVariable="=r"/>'),
+        with_extensions("scriptTask", '<zeebe:script expression="=1"/>', 'camunda:resultVariable="${r}"'),
+        with_extensions("task", '<zeebe:ioMapping><zeebe:input source="=1" target="=x"/></zeebe:ioMapping>'),
+        with_extensions(
+            "task",
+            '<camunda:inputOutput><camunda:inputParameter name="#{x}">1</camunda:inputParameter></camunda:inputOutput>',
+        ),
+    ],
+)
+def test_an_expression_in_the_place_of_a_name_is_refused(element: str) -> None:
+    assert "an expression; write the name of a variable" in sentence_of(element)
+
+
+def test_a_source_and_a_source_expression_are_refused_together() -> None:
+    both = '<camunda:in source="x" sourceExpression="${y}" target="z"/>'
+    sentence = sentence_of(with_extensions("callActivity", both, 'calledElement="c"'))
+    assert sentence == "a: in has a source and a sourceExpression; leave one of them out"
+
+
+def test_a_parameter_without_a_value_is_null() -> None:
+    empty = '<camunda:inputOutput><camunda:inputParameter name="x"/></camunda:inputOutput>'
+    (assignment,) = node_of(with_extensions("task", empty)).inputs
+    assert isinstance(assignment.source, Expression)
+    assert assignment.source.evaluate({}, now=NOW) is None
+
+
+@pytest.mark.parametrize(
+    ("element", "says"),
+    [
+        ('<userTask id="a" camunda:dueDate="P5D"/>', "a: the task's due date: 'P5D'"),
+        (with_extensions("userTask", '<zeebe:taskSchedule dueDate="tomorrow"/>'), "a: the task's due date: 'tomorrow'"),
+        (many("", "<loopCardinality>many</loopCardinality>"), "a: its cardinality is 'many', not a number from 0 to"),
+        (many("", "<loopCardinality>-1</loopCardinality>"), "a: its cardinality is '-1', not a number from 0 to"),
+        (many("", "<loopCardinality>5001</loopCardinality>"), "a: its cardinality is '5001', not a number from 0 to"),
+    ],
+)
+def test_a_value_that_the_model_writes_wrongly_is_told_at_the_deployment(element: str, says: str) -> None:
+    assert sentence_of(element).startswith(says)
+
+
+@pytest.mark.parametrize("key", ["${x}", "=x"])
+def test_a_forms_key_may_be_an_expression(key: str) -> None:
+    for task in (
+        f'<userTask id="a" camunda:formKey="{key}"/>',
+        with_extensions("userTask", f'<zeebe:formDefinition formId="{key}"/>'),
+    ):
+        played = Played(definition(START + task, connected="s>a"), {"x": "form-1"})
+        opened = played.open[played.token("a"), "a"]
+        assert isinstance(opened, TaskOpened)
+        assert opened.form_key == "form-1"

@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from bpmn.model import InvalidModel, document, expressions, read_model
+from bpmn.model import InvalidModel, document, expressions, extensions, read_model
 from bpmn.model.paths import FLOWS_JOINED_MAX
 from bpmn.model.reading import ID_CHARS_MAX, KINDS, NOT_RUN
 from bpmn.model.words import Verdict, camunda_7, camunda_8
-from bpmn.step import loops, spending, state
+from bpmn.step import spending, state
 from bpmn.step.advance import ENTRIES_MAX
 from bpmn.step.events import WAITED_CHARS_MAX
 from bpmn.step.stepping import CALLS_DEPTH_MAX
@@ -43,7 +43,7 @@ def test_the_page_tells_the_bounds() -> None:
     steps, chars = spending.ELEMENT_STEPS_MAX, spending.ELEMENT_CHARS_MAX
     assert f"do together | {steps:,} steps, and return {chars:,} characters |" in bounds
     assert f"wait for a time, a message or a signal | {STARTS_MAX} |" in bounds
-    assert f"| items of a multi-instance | {loops.ITEMS_MAX:,} |" in bounds
+    assert f"| items of a multi-instance | {extensions.ITEMS_MAX:,} |" in bounds
     assert f"| a time, a message's or signal's name, a correlation key | {WAITED_CHARS_MAX} characters |" in bounds
     assert f"| processes that call each other in a row | {CALLS_DEPTH_MAX} |" in bounds
     assert f"| nodes entered without waiting | {ENTRIES_MAX:,} |" in bounds
