@@ -20,6 +20,9 @@ REPEAT_CHARS_MAX = 200  # the table's CHECK has the same limit
 # A zone's name in brackets has slashes of its own, which do not separate parts.
 PART = r"(?:[^/\[\]]|\[[^\[\]]*\])*"
 REPEAT = re.compile(rf"R(?P<count>[+-]?[0-9]+)?/(?:(?P<first>{PART})/)?(?P<last>{PART})")
+# As with cron: ten thousand schedules of a millisecond would take all that a cluster can fire, for ever.
+PERIOD_MIN = timedelta(seconds=1)
+FREQUENT_MAX = 10  # the count of a repeat with a shorter period
 MICROSECOND = timedelta(microseconds=1)
 
 
@@ -130,7 +133,12 @@ def parse_repeat(text: str, zone: ZoneInfo) -> Repeat:
         )
     repetitions = _repetitions(text, match["count"])
     zone = agreed_zone(text, zone)
-    first, last = match["first"], match["last"]
+    repeat = _repeat(text, repetitions, zone, first=match["first"], last=match["last"])
+    _check_frequency(text, repetitions, repeat.period)
+    return repeat
+
+
+def _repeat(text: str, repetitions: int, zone: ZoneInfo, *, first: str | None, last: str) -> Repeat:
     # An empty start means no start, as in Zeebe.
     if not first:
         return Repeat(repetitions, _period(text, last), zone)
@@ -162,6 +170,14 @@ def _period(text: str, part: str) -> Duration:
     if not period.average():
         raise InvalidTimer(f"{shortened(text)} has a period of zero; write one longer than zero, such as PT1S")
     return period
+
+
+def _check_frequency(text: str, repetitions: int, period: Duration) -> None:
+    if period.average() < PERIOD_MIN and not 0 < repetitions <= FREQUENT_MAX:
+        raise InvalidTimer(
+            f"{shortened(text)} repeats more often than once a second; write a period of PT1S or longer,"
+            f" or a count of at most {FREQUENT_MAX}"
+        )
 
 
 def _moment(text: str, part: str, zone: ZoneInfo) -> Written:

@@ -719,6 +719,10 @@ begin
     wanted.repetitions := case rule[1] when '' then -1 when '0' then 1 else rule[1]::bigint end;
     wanted.repetitions := case wanted.repetitions when 0 then 1 else wanted.repetitions end;
     wanted.due_date := shardclock.delay_from_now(rule[2], 'UTC', 'schedule');
+    refusal := shardclock.frequency_refusal(schedule, rule[1], extract(epoch from wanted.due_date - now()));
+    if refusal is not null then
+        raise exception 'schedule %', refusal using errcode = 'invalid_parameter_value';
+    end if;
     return wanted;
 end
 $$;
@@ -1016,9 +1020,13 @@ begin
         return case
             when last_at <= first_at
                 then shown || ' ends before it begins, or at once; its end must come after its start, by one period'
+            else shardclock.frequency_refusal(given, m[1], extract(epoch from last_at - first_at))
         end;
     end if;
-    refusal := shardclock.period_refusal(given, period);
+    refusal := coalesce(
+        shardclock.period_refusal(given, period),
+        (select shardclock.frequency_refusal(given, m[1], d.average_days * 86400) from shardclock.judged_duration(period) d)
+    );
     if refusal is not null then
         return refusal;
     end if;
@@ -1041,6 +1049,20 @@ end
 $$;
 
 comment on function shardclock.repeat_refusal is 'Internal: Says why a text is no ISO 8601 repeat; null: it is one.';
+
+-- As timers/repeat.py: ten thousand repeats of a millisecond would take all that a cluster can fire.
+create function shardclock.frequency_refusal(given text, count text, period_s numeric)
+returns text
+language sql
+immutable
+begin atomic
+    select shardclock.shown(given)
+        || ' repeats more often than once a second; write a period of PT1S or longer, or a count of at most 10'
+    where period_s < 1 and coalesce(nullif(count, '')::numeric, -1) not between 0 and 10;
+end;
+
+comment on function shardclock.frequency_refusal is
+    'Internal: Says that a repeat without end, or with a high count, has a period of less than a second; null: it has not.';
 
 create function shardclock.period_refusal(given text, period text)
 returns text

@@ -166,7 +166,7 @@ class Load:
 
     async def flow(self) -> None:
         """Schedule until cancelled."""
-        await query(self._dsn, "select shardclock.schedule_timer(schedule => 'R/PT0.25S', name => $1)", BEAT)
+        await query(self._dsn, "select shardclock.schedule_timer(schedule => 'R/PT1S', name => $1)", BEAT)
         while True:
             tick = asyncio.create_task(asyncio.sleep(PACE_S))
             timers = self._timers()

@@ -167,7 +167,7 @@ async def test_a_schedule_goes_on_when_the_sequence_has_gone_back(dsn: str) -> N
     # Given pending timers, whose keys the sequence is about to draw again, and a schedule. It fires missed dates, too:
     # a slow machine misses some.
     await add_timers(dsn, 5, "now() + interval '1 hour'")
-    await add_schedule(dsn, "R/PT0.2S", "now()", anchor="now()", missed="'fire_all'")
+    await add_schedule(dsn, "R10/PT0.2S", "now()", anchor="now()", missed="'fire_all'")
     async with pool_of(dsn) as pool:
         await query(dsn, BACK)
 

@@ -49,7 +49,8 @@ def dates(repeat: Repeat, created: str, count: int) -> list[str]:
         ("R3/P1W", 3, Duration(0, 7, timedelta(0))),
         ("R/P1Y1M", WITHOUT_END, Duration(13, 0, timedelta(0))),
         ("R007/P1DT12H", 7, Duration(0, 1, timedelta(hours=12))),
-        ("R2147483647/PT0.000001S", 2_147_483_647, elapsed(MICROSECOND)),
+        ("R2147483647/PT1S", 2_147_483_647, elapsed(timedelta(seconds=1))),
+        ("R10/PT0.000001S", 10, elapsed(MICROSECOND)),
     ],
     ids=shortened,
 )
