@@ -183,7 +183,7 @@ grant execute on function
     shardclock.agreed_zone, shardclock.check_client_timer, shardclock.keys_of_clients, shardclock.target_of_client,
     shardclock.cancel_rows, shardclock.pause_rows, shardclock.resume_rows,
     shardclock.rule_refusal, shardclock.repeat_refusal, shardclock.cron_refusal, shardclock.period_refusal,
-    shardclock.never_occurs, shardclock.judged_moment, shardclock.at_sign_refusal, shardclock.brackets_refusal,
+    shardclock.frequency_refusal, shardclock.never_occurs, shardclock.judged_moment, shardclock.at_sign_refusal, shardclock.brackets_refusal,
     shardclock.zone_refusal, shardclock.judged_duration, shardclock.shown, shardclock.cron_number,
     shardclock.judged_cron_item, shardclock.judged_cron_day, shardclock.cron_days
 to shardclock_scheduler;

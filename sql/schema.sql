@@ -1037,6 +1037,7 @@ ALTER TABLE ONLY shardclock.holders
 -- foreign_reason(text, shardclock.identity)  0028_operators_hold.sql
 -- forget_business_keys()  0041_states_in_order.sql
 -- forget_requests()  0013_api.sql
+-- frequency_refusal(text, text, numeric)  0049_reserved_names.sql
 -- has_no_start(text)  0049_reserved_names.sql
 -- has_old_timer(text, interval)  0030_what_jobs_leave.sql
 -- has_targets()  0022_signals.sql

@@ -1025,7 +1025,11 @@ begin
     end if;
     refusal := coalesce(
         shardclock.period_refusal(given, period),
-        (select shardclock.frequency_refusal(given, m[1], d.average_days * 86400) from shardclock.judged_duration(period) d)
+        -- A period is rounded up to microseconds, and its average in days has a limited number of digits.
+        (
+            select shardclock.frequency_refusal(given, m[1], ceil(round(d.average_days * 86400000000, 6)) / 1000000)
+            from shardclock.judged_duration(period) as d
+        )
     );
     if refusal is not null then
         return refusal;
