@@ -23,6 +23,9 @@ PINNED: Mapping[str, str] = {
     "IntervalStyle": "postgres",
     "standard_conforming_strings": "on",
     "transform_null_equals": "off",
+    "row_security": "on",
+    "extra_float_digits": "1",
+    "bytea_output": "hex",
     "idle_session_timeout": "0",
 }
 
