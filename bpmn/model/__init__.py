@@ -2,8 +2,7 @@
 
 `document` turns bytes into XML within bounds, `reading` turns XML into nodes, `extensions` reads what Camunda adds to
 BPMN, `mappings` the variables of an element, `expressions` what is written in FEEL, and `checks` says which nodes can't
-be run. What comes out is a
-`definition`: frozen, and all that the step reads.
+be run. What comes out is a `definition`: frozen, and all that the step reads.
 
 `words` accounts for each attribute and element: none is dropped in silence. `juel` writes Camunda 7's expressions as
 FEEL, `names` has the names of elements as XML spells them, `triggers` what an event waits for or throws, `times` the

@@ -23,7 +23,7 @@ from bpmn.model.names import BPMN, bpmn, is_true, local_name, namespace, text_of
 from bpmn.model.paths import joins_of, upstream_of
 from bpmn.model.refusal import InvalidModel, Problem
 from bpmn.model.triggers import Shared, has_trigger, kind_with, read_message, read_thrown, read_trigger
-from bpmn.model.words import check_child, check_said
+from bpmn.model.words import check_child, check_said, spread_language
 from timers.refusal import shortened
 
 ID_CHARS_MAX = 200  # of what a token can be at: its id stands in timers, tasks and each line of the history
@@ -39,6 +39,7 @@ KINDS = {
 }  # fmt: skip
 NOT_RUN = frozenset({"transaction", "adHocSubProcess", "complexGateway", "callChoreography", "choreographyTask"})
 THROWING = frozenset({"endEvent", "intermediateThrowEvent"})
+INTERRUPTS = {"boundaryEvent": "cancelActivity", "startEvent": "isInterrupting"}
 READ_ALONE = frozenset({*KINDS, *NOT_RUN, "sequenceFlow"})
 WORKS: dict[Kind, Callable[[Element], Work]] = {
     Kind.SERVICE: read_service_work, Kind.USER: read_user_work, Kind.SCRIPT: read_script, Kind.CALL: read_call,
@@ -54,6 +55,7 @@ def read_model(text: bytes) -> tuple[Definition, ...]:
     root = read_document(text)
     if root.tag != bpmn("definitions"):
         raise InvalidModel(Problem("", f"the model begins with {shortened(root.tag)}, not with BPMN 2.0's definitions"))
+    spread_language(root)
     processes = root.findall(bpmn("process"))
     # First, because other sentences name the elements that they are about.
     if too_long := [problem for process in processes for problem in _ids_too_long(process)]:
@@ -130,7 +132,7 @@ class _Process:
         node: dict[str, Any] = {
             "node_id": self._id_of(element), "kind": kind, "tag": local_name(element),
             "name": element.get("name", ""), "scope_id": scope_id, "default_flow": element.get("default"),
-            "is_interrupting": is_true(element.get("cancelActivity", element.get("isInterrupting", "true"))),
+            "is_interrupting": is_true(element.get(INTERRUPTS.get(local_name(element), ""), "true")),
             "attached_to": element.get("attachedToRef"),
         }  # fmt: skip
         if node["node_id"] in self.nodes:

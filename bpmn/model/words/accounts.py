@@ -9,7 +9,7 @@ from typing import NoReturn
 from xml.etree.ElementTree import Element
 
 from bpmn.model.expressions import Unreadable
-from bpmn.model.names import BPMN, CAMUNDA_7, ZEEBE, local_name, namespace, text_of
+from bpmn.model.names import BPMN, CAMUNDA_7, ZEEBE, bpmn, local_name, namespace, text_of
 from bpmn.model.words import camunda_7, camunda_8, standard
 from bpmn.model.words.verdicts import Use, Verdict, Words, use_of
 from timers.refusal import shortened
@@ -19,11 +19,22 @@ PREFIXES = {
     **dict(zip(CAMUNDA_7, ("camunda", "operaton", "activiti", "flowable"), strict=True)),
 }
 VENDORS = {ZEEBE: camunda_8, **dict.fromkeys(CAMUNDA_7, camunda_7)}
-TIMES = frozenset({"timeDate", "timeDuration", "timeCycle"})
+ELSEWHERE = "put it where BPMN 2.0 has it, or leave it out"
 # A second element of these names would be dropped.
 SINGLE = {BPMN: standard.SINGLE, ZEEBE: camunda_8.SINGLE}
 # The reader reads their content, or it is text.
 LEAVES = frozenset({"documentation", "script", "text", "inputParameter", "outputParameter"})
+
+
+def spread_language(root: Element) -> None:
+    """Write the model's language at each condition without a language and without a sign of FEEL or JUEL."""
+    if not (language := root.get("expressionLanguage", "").strip()):
+        return
+    for name in ("conditionExpression", "completionCondition"):
+        for expression in root.iter(bpmn(name)):
+            text = text_of(expression)
+            if text and not text.startswith(("=", "${", "#{")) and not expression.get("language"):
+                expression.set("language", language)
 
 
 def check_said(element: Element, *, but: frozenset[str] = frozenset()) -> None:
@@ -46,11 +57,12 @@ def check_child(child: Element, *, host: Element) -> None:
             raise Unreadable(f"{PREFIXES[space]}:{name} stands outside of extensionElements; put it there")
         return
     if name == "extensionElements":
-        _check_single(child)
         for extension in child:
             _check_extension(extension, local_name(host))
         return
     use = use_of(standard.ELEMENTS, name, local_name(host))
+    if use is None and name in standard.ELEMENTS:
+        raise Unreadable(f"{name} isn't read at {local_name(host)}; {ELSEWHERE}")
     if use is None and not name.endswith("EventDefinition"):
         raise Unreadable(f"{name} is not an element that a process may have; docs/bpmn.md lists them")
     if use and use.verdict == Verdict.REFUSED:
@@ -61,12 +73,13 @@ def check_child(child: Element, *, host: Element) -> None:
     if name not in LEAVES and not is_passed_over:
         check_said(child)
     else:
-        _check_attributes(child)
+        _check_attributes(child, is_passed_over=is_passed_over)
 
 
 def _check_single(element: Element) -> None:
-    """Refuse a second child of a name of which one is read."""
-    counted = Counter(child.tag for child in element)
+    """Refuse a second child of a name of which one is read, among the extensions too."""
+    extensions = element.findall(f"{bpmn('extensionElements')}/*")
+    counted = Counter(child.tag for child in (*element, *extensions))
     for tag, count in counted.items():
         space, _, name = tag[1:].rpartition("}")
         if count > 1 and name in SINGLE.get(space, ()):
@@ -81,9 +94,9 @@ def _check_extension(extension: Element, host: str) -> None:
     use = use_of(vendor.ELEMENTS, name, host)
     if use is None:
         _refuse_unknown(f"{PREFIXES[space]}:{name}", host, is_known=name in vendor.ELEMENTS)
-    if use.verdict == Verdict.REFUSED:
+    if use.verdict == Verdict.REFUSED and not (name in vendor.EMPTY and not len(extension) and not extension.attrib):
         raise Unreadable(f"it has {name}, {use.says}")
-    if use.verdict == Verdict.HARMLESS:
+    if use.verdict != Verdict.READ:
         return
     _check_own(extension, vendor.OWN.get(name, {}), f"{PREFIXES[space]}:{name}")
     if name not in LEAVES:
@@ -100,20 +113,30 @@ def _check_own(extension: Element, words: Words, label: str) -> None:
             _check_value(use_of(words, name, ""), f"{label} {name}", value, label, is_known=False)
 
 
-def _check_attributes(element: Element) -> None:
+def _check_attributes(element: Element, *, is_passed_over: bool = False) -> None:
+    """Check an element's attributes; one that is passed over may have others too."""
     host = local_name(element)
     for space, name, value in _attributes_of(element):
+        if space == BPMN:
+            raise Unreadable(f"{name} has a prefix, and BPMN's own attributes have none; write it without one")
         if space:
             _check_vendors(space, name, value, host)
-        elif name == "language":
-            _check_language(element, value)
-        elif name != "expressionLanguage" or "feel" not in value.lower():
-            use = use_of(standard.ATTRIBUTES, name, host)
-            if use is None:
-                raise Unreadable(f"{name} is not an attribute of BPMN 2.0; leave it out, or write its prefix")
-            if use.is_refused(value):
-                raise Unreadable(f"{name}={shortened(value)} {use.says}")
+        elif not (is_passed_over and use_of(standard.ATTRIBUTES, name, host) is None):
+            _check_standard(element, name, value)
     _check_kin(element)
+
+
+def _check_standard(element: Element, name: str, value: str) -> None:
+    host = local_name(element)
+    use = use_of(standard.ATTRIBUTES, name, host)
+    if use is None and name in standard.ATTRIBUTES:
+        raise Unreadable(f"{name} isn't read at {host}; {ELSEWHERE}")
+    if use is None:
+        raise Unreadable(f"{name} is not an attribute of BPMN 2.0; leave it out, or write its prefix")
+    if name == "language":
+        _check_language(element, value)
+    elif use.is_refused(value):
+        raise Unreadable(f"{name}={shortened(value)} {use.says}")
 
 
 def _check_kin(element: Element) -> None:
@@ -158,8 +181,10 @@ def _attributes_of(element: Element) -> Iterator[tuple[str, str, str]]:
 def _check_language(element: Element, language: str) -> None:
     """Check the language of an expression; a time that is written out is in none."""
     text = text_of(element)
+    if not language.strip() or (local_name(element) == "loopCardinality" and text.isdecimal()):
+        return
     is_juel = text.startswith(("${", "#{"))
-    if local_name(element) in TIMES and not is_juel and not text.startswith("="):
+    if local_name(element) in standard.TIMES and not is_juel and not text.startswith("="):
         return
     if (language.lower() in {"juel", "uel"}) if is_juel else ("feel" in language.lower()):
         return

@@ -41,7 +41,8 @@ ATTRIBUTES: Words = {
     **each(
         BACKGROUND,
         "async", "asyncBefore", "asyncAfter", "asyncLeave", "exclusive", "jobPriority", "taskPriority", "jobCategory",
-        "parallelInSameTransaction", "completeAsync", "failedJobRetryTimeCycle",
+        "parallelInSameTransaction", "completeAsync", "failedJobRetryTimeCycle", "asyncLeaveExclusive",
+        "noWaitStatesAsyncLeave",
     ),
     **each(
         HISTORY,
@@ -106,8 +107,11 @@ ELEMENTS: Words = {
     **each(read("inputOutput"), "inputParameter", "outputParameter"),
     **each(read("callActivity"), "in", "out"),
     **each(harmless("They are for other programs."), "properties", "property"),
-    "failedJobRetryTimeCycle": (BACKGROUND,),
-    **each(FORM, "formData", "formProperty", "formField", "validation", "constraint"),
+    **each(BACKGROUND, "failedJobRetryTimeCycle", "jobCategory"),
+    **each(HISTORY, "historyLevel", "includeInHistory"),
+    **each(PEOPLE, "task-candidates-type"),
+    **each(harmless("It is a name for people."), "localization", "translation", "element-name"),
+    **each(FORM, "work-form-field-validation", "formData", "formProperty", "formField", "validation", "constraint"),
     "potentialStarter": (HISTORY,),
     **each(refused(LISTENER), "executionListener", "taskListener", "eventListener"),
     "connector": (refused("and connectors aren't run here; name an external task's topic"),),
@@ -136,6 +140,7 @@ PASSED: Words = {
     "targetExpression": (refused(NOT_PASSED),),
     "businessKey": (refused(NO_KEY),),
 }
+EMPTY: frozenset[str] = frozenset()
 OWN: Mapping[str, Words] = {
     "inputOutput": {},
     "inputParameter": each(read(), "name"),

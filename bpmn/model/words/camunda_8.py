@@ -82,5 +82,7 @@ OWN: Mapping[str, Words] = {
         **each(FORM, "bindingType", "versionTag"),
     },
 }
+# Refused elements that say nothing if nothing is in them.
+EMPTY = frozenset({"executionListeners", "taskListeners", "linkedResources"})
 # Elements that are read once for each host.
 SINGLE = frozenset(OWN) - {"input", "output", "header"} | {"taskHeaders", "ioMapping"}

@@ -5,7 +5,6 @@ source:  the XML Schema of BPMN 2.0.2 (OMG dtc/2010-05-15), Semantic.xsd
 
 from bpmn.model.words.verdicts import FALSE, YES_OR_NO, Words, each, harmless, only, read, refused
 
-XPATH = "http://www.w3.org/1999/XPath"
 TOLD_ELSEWHERE = "isn't run here; docs/bpmn.md says what is"
 MAPPING = "isn't done here; write it in FEEL, as a zeebe:ioMapping"
 PEOPLE = (
@@ -18,25 +17,49 @@ SERVICE = harmless("It describes an interface. The task's type or topic names th
 NOTE = harmless("It is for people.")
 KEYS = harmless("Correlation goes by a message's zeebe:subscription. A correlationSubscription is refused.")
 ELSEWHERE = harmless("It is no part of a process that runs.")
+UNUSED = harmless("A process refers to it by an eventDefinitionRef, which is refused.", "definitions")
+TIMES = ("timeDate", "timeDuration", "timeCycle")
+
+SCOPES = ("process", "subProcess")
+EVENTS = ("startEvent", "endEvent", "intermediateCatchEvent", "intermediateThrowEvent", "boundaryEvent")
+NODES = frozenset({
+    *EVENTS, "subProcess", "callActivity", "task", "serviceTask", "sendTask", "businessRuleTask", "userTask",
+    "receiveTask", "scriptTask", "manualTask", "exclusiveGateway", "inclusiveGateway", "parallelGateway",
+    "eventBasedGateway",
+})  # fmt: skip
+DEFINITIONS = frozenset({
+    "timerEventDefinition", "messageEventDefinition", "signalEventDefinition", "errorEventDefinition",
+    "escalationEventDefinition", "terminateEventDefinition",
+})  # fmt: skip
 
 ELEMENTS: Words = {
-    **each(
-        read(),
-        "definitions", "process", "subProcess", "callActivity", "task", "serviceTask", "sendTask", "businessRuleTask",
-        "userTask", "receiveTask", "scriptTask", "manualTask", "startEvent", "endEvent", "intermediateCatchEvent",
-        "intermediateThrowEvent", "boundaryEvent", "exclusiveGateway", "inclusiveGateway", "parallelGateway",
-        "eventBasedGateway", "sequenceFlow", "conditionExpression", "completionCondition", "loopCardinality", "script",
-        "timeDate", "timeDuration", "timeCycle", "multiInstanceLoopCharacteristics", "extensionElements",
-        "timerEventDefinition", "messageEventDefinition", "signalEventDefinition", "errorEventDefinition",
-        "escalationEventDefinition", "terminateEventDefinition", "message", "signal", "error", "escalation",
-    ),
+    **each(read("definitions"), "process", "message", "signal", "error", "escalation"),
+    **each(read(*SCOPES), *sorted(NODES), "sequenceFlow"),
+    "definitions": (read(""),),  # the root, which no element holds
+    **dict.fromkeys(sorted(DEFINITIONS), (read(*EVENTS), UNUSED)),
+    "conditionExpression": (read("sequenceFlow"),),
+    **each(read("multiInstanceLoopCharacteristics"), "completionCondition", "loopCardinality"),
+    "script": (read("scriptTask"), ELSEWHERE._replace(hosts=frozenset({"globalScriptTask"}))),
+    **each(read("timerEventDefinition"), "timeDate", "timeDuration", "timeCycle"),
+    "multiInstanceLoopCharacteristics": (read(*NODES),),
+    "extensionElements": (read(),),
     # The reader refuses these with sentences of its own.
     **each(
-        refused(TOLD_ELSEWHERE),
-        "transaction", "adHocSubProcess", "complexGateway", "callChoreography", "choreographyTask", "subChoreography",
-        "standardLoopCharacteristics", "conditionalEventDefinition", "linkEventDefinition", "cancelEventDefinition",
-        "compensateEventDefinition", "eventDefinitionRef", "activationCondition", "condition", "loopCondition",
+        refused(TOLD_ELSEWHERE, *SCOPES),
+        "transaction", "adHocSubProcess", "complexGateway", "callChoreography", "choreographyTask",
     ),
+    **each(refused(TOLD_ELSEWHERE, *NODES), "standardLoopCharacteristics"),
+    **dict.fromkeys(
+        (
+        "conditionalEventDefinition", "linkEventDefinition", "cancelEventDefinition", "compensateEventDefinition",
+        "eventDefinitionRef",
+        ),
+        (refused(TOLD_ELSEWHERE, *EVENTS), UNUSED),
+    ),
+    **each(refused(TOLD_ELSEWHERE, "complexGateway"), "activationCondition"),
+    **each(refused(TOLD_ELSEWHERE, "conditionalEventDefinition"), "condition"),
+    **each(refused(TOLD_ELSEWHERE, "standardLoopCharacteristics"), "loopCondition"),
+    "subChoreography": (refused("isn't run here; docs/bpmn.md says what is", "choreography"),),
     **each(refused(MAPPING), "assignment", "transformation", "from", "to"),
     **each(refused(LIST), "loopDataInputRef", "loopDataOutputRef", "inputDataItem", "outputDataItem"),
     **each(
@@ -90,7 +113,7 @@ ELEMENTS: Words = {
     ),
 }  # fmt: skip
 SINGLE = frozenset({
-    "extensionElements", "conditionExpression", "completionCondition", "loopCardinality", "script",
+    "conditionExpression", "completionCondition", "loopCardinality", "script",
     "multiInstanceLoopCharacteristics",
 })  # fmt: skip
 # The walk enters these harmless elements too: a mapping may stand in them.
@@ -98,12 +121,27 @@ LOOKED_INTO = frozenset({"dataInputAssociation", "dataOutputAssociation", "laneS
 
 NOTHING = harmless("Other programs use it.")
 ATTRIBUTES: Words = {
-    **each(
-        read(),
-        "id", "name", "sourceRef", "targetRef", "default", "attachedToRef", "messageRef", "signalRef", "errorRef",
-        "escalationRef", "errorCode", "escalationCode", "calledElement", "scriptFormat", "language",
+    **each(read(), "id", "name"),
+    "language": (read("conditionExpression", "completionCondition", "loopCardinality", *TIMES),),
+    **each(read("sequenceFlow"), "sourceRef", "targetRef"),
+    "default": (read(*NODES),),
+    "attachedToRef": (read("boundaryEvent"),),
+    "messageRef": (
+        read("messageEventDefinition", "receiveTask"),
+        harmless("What is sent is a handler's affair.", "sendTask"),
     ),
-    **each(YES_OR_NO, "isExecutable", "cancelActivity", "isInterrupting", "triggeredByEvent", "isSequential"),
+    "signalRef": (read("signalEventDefinition"),),
+    "errorRef": (read("errorEventDefinition"),),
+    "escalationRef": (read("escalationEventDefinition"),),
+    "errorCode": (read("error"),),
+    "escalationCode": (read("escalation"),),
+    "calledElement": (read("callActivity"),),
+    "scriptFormat": (read("scriptTask"),),
+    "isExecutable": (YES_OR_NO._replace(hosts=frozenset({"process"})),),
+    "cancelActivity": (YES_OR_NO._replace(hosts=frozenset({"boundaryEvent"})),),
+    "isInterrupting": (YES_OR_NO._replace(hosts=frozenset({"startEvent"})),),
+    "triggeredByEvent": (YES_OR_NO._replace(hosts=frozenset({"subProcess"})),),
+    "isSequential": (YES_OR_NO._replace(hosts=frozenset({"multiInstanceLoopCharacteristics"})),),
     "isForCompensation": (only(*FALSE, says="is compensation, which isn't run here; draw a path that undoes it"),),
     "startQuantity": (only("1", says="counts tokens, which isn't done here; join them at a parallelGateway"),),
     "completionQuantity": (only("1", says="makes several tokens, which isn't done here; fork at a parallelGateway"),),
@@ -115,11 +153,9 @@ ATTRIBUTES: Words = {
         refused("throws an event for each execution, which isn't done here; throw it inside"),
         "noneBehaviorEventRef", "oneBehaviorEventRef",
     ),
-    "isImmediate": (only("true", "1", says="lets time pass on a flow, which isn't done here; use a timer"),),
+    "isImmediate": (harmless("It is of models that aren't run. Flows take no time."),),
     "mustUnderstand": (only(*FALSE, says="demands an extension that isn't known here; leave it out"),),
-    "expressionLanguage": (
-        only(XPATH, says="is a language that isn't run here; write expressions in FEEL, after an ="),
-    ),
+    "expressionLanguage": (harmless("It is judged at each expression without a language and a sign of its own."),),
     **each(
         NOTHING,
         "targetNamespace", "exporter", "exporterVersion", "typeLanguage", "gatewayDirection", "processType", "isClosed",

@@ -206,8 +206,8 @@ def test_a_script_task_with_a_type_is_a_job() -> None:
             "a: it has 2 of taskDefinition, and one is read; leave the others out",
         ),
         (
-            job("a", "<extensionElements><zeebe:taskHeaders/></extensionElements>"),
-            "a: it has 2 of extensionElements, and one is read; leave the others out",
+            job("a", '<extensionElements><zeebe:taskDefinition type="x"/></extensionElements>'),
+            "a: it has 2 of taskDefinition, and one is read; leave the others out",
         ),
         (
             (

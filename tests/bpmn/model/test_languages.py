@@ -1,0 +1,55 @@
+"""An expression is in its own language, or else in that of its model; FEEL and JUEL tell themselves."""
+
+import pytest
+
+from bpmn.model import read_model
+from tests.bpmn.model.test_said import START, choosing, refusal
+from tests.support.bpmn import job, model
+
+LANGUAGES = [
+    "http://www.w3.org/1999/XPath",
+    "http://www.w3.org/TR/XPath",
+    "http://www.mvel.org/2.0",
+    "http://groovy.codehaus.org/",
+    "http://java.sun.com/products/jsp/",
+    "juel",
+]
+
+
+def in_language(text: bytes, language: str) -> bytes:
+    """Write a model's own language at its root."""
+    return text.replace(b"<definitions", f'<definitions expressionLanguage="{language}"'.encode(), 1)
+
+
+def condition_of(text: bytes) -> str | None:
+    """Read the condition at the first flow of the gateway."""
+    condition = read_model(text)[0].nodes["g"].outgoing[0].condition
+    return None if condition is None else condition.text
+
+
+@pytest.mark.parametrize("language", [*LANGUAGES, "", "https://www.omg.org/spec/FEEL"])
+@pytest.mark.parametrize("text", ["=approved", "${approved}", " #{approved} "])
+def test_the_models_language_says_nothing_of_an_expression_in_feel_or_juel(text: str, language: str) -> None:
+    condition = f"<conditionExpression>{text}</conditionExpression>"
+    assert condition_of(in_language(choosing(condition), language)) == "approved"
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_models_language_is_that_of_an_expression_without_a_sign_of_its_own(language: str) -> None:
+    (sentence,) = refusal(in_language(choosing("<conditionExpression>approved</conditionExpression>"), language))
+    assert sentence.startswith(f"f: its conditionExpression's language is {language!r}; write it in FEEL, after an =")
+    loop = (
+        "<multiInstanceLoopCharacteristics><loopCardinality>2</loopCardinality>"
+        "<completionCondition{}>done</completionCondition></multiInstanceLoopCharacteristics>"
+    )
+    (told,) = refusal(in_language(model(START + job("a", loop.format("")), connected="s>a"), language))
+    assert told.startswith("a: its completionCondition's language is")
+    assert read_model(in_language(model(START + job("a", loop.format(' language="feel"')), connected="s>a"), language))
+
+
+@pytest.mark.parametrize("language", ["", "feel", "http://www.omg.org/spec/FEEL/20140401"])
+def test_an_expression_without_a_language_or_in_feel_is_feel(language: str) -> None:
+    plain = choosing("<conditionExpression>approved</conditionExpression>")
+    assert condition_of(in_language(plain, language)) == "approved"
+    own = f'<conditionExpression language="{language}">approved</conditionExpression>'
+    assert condition_of(choosing(own)) == "approved"

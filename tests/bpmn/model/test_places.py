@@ -1,0 +1,160 @@
+"""A word of BPMN itself is read where BPMN has it, and refused elsewhere; harmless words are passed over."""
+
+import pytest
+
+from bpmn.model import InvalidModel, read_model
+from bpmn.model.words import Verdict, standard
+from tests.support.bpmn import boundary, job, model, timer
+
+START = '<startEvent id="s"/>'
+TIMER = timer("timeDuration", "PT1S")
+TASK = '<userTask id="a" {}>{}</userTask>'
+FLOWABLE = 'xmlns:flowable="http://flowable.org/bpmn"'
+
+
+def refusal(elements: str, *, connected: str = "", beside: str = "") -> str:
+    """Read the one sentence that refuses a model."""
+    with pytest.raises(InvalidModel) as refused:
+        read_model(model(elements, connected=connected, beside=beside))
+    (problem,) = refused.value.problems
+    return str(problem)
+
+
+@pytest.mark.parametrize(
+    ("inside", "name"),
+    [
+        (TIMER, "timerEventDefinition"),
+        ("<messageEventDefinition/>", "messageEventDefinition"),
+        ("<signalEventDefinition/>", "signalEventDefinition"),
+        ("<errorEventDefinition/>", "errorEventDefinition"),
+        ("<escalationEventDefinition/>", "escalationEventDefinition"),
+        ("<terminateEventDefinition/>", "terminateEventDefinition"),
+        ("<conditionalEventDefinition/>", "conditionalEventDefinition"),
+        ("<linkEventDefinition/>", "linkEventDefinition"),
+        ("<compensateEventDefinition/>", "compensateEventDefinition"),
+        ("<eventDefinitionRef>x</eventDefinitionRef>", "eventDefinitionRef"),
+        ("<conditionExpression>=x</conditionExpression>", "conditionExpression"),
+        ("<completionCondition>=x</completionCondition>", "completionCondition"),
+        ("<loopCardinality>2</loopCardinality>", "loopCardinality"),
+        ("<script>1</script>", "script"),
+        ("<timeDuration>PT1S</timeDuration>", "timeDuration"),
+        ("<timeDate>2031-01-31T08:00:00Z</timeDate>", "timeDate"),
+        ('<serviceTask id="b"/>', "serviceTask"),
+        ('<sequenceFlow id="f" sourceRef="s" targetRef="a"/>', "sequenceFlow"),
+        ('<message id="m" name="x"/>', "message"),
+        ("<transaction/>", "transaction"),
+        ("<condition>x</condition>", "condition"),
+    ],
+)
+@pytest.mark.parametrize("tag", ["userTask", "exclusiveGateway", "callActivity"])
+def test_an_element_of_bpmn_is_refused_in_another(tag: str, inside: str, name: str) -> None:
+    called = 'calledElement="c"' if tag == "callActivity" else ""
+    sentence = refusal(START + f'<{tag} id="a" {called}>{inside}</{tag}>', connected="s>a")
+    assert sentence == f"a: {name} isn't read at {tag}; put it where BPMN 2.0 has it, or leave it out"
+
+
+@pytest.mark.parametrize("inside", [TIMER, "<signalEventDefinition/>", "<conditionalEventDefinition/>"])
+@pytest.mark.parametrize("attributes", ["", 'triggeredByEvent="true"'])
+def test_an_event_of_a_sub_process_itself_is_refused(inside: str, attributes: str) -> None:
+    inner = f'<startEvent id="i">{TIMER if attributes else ""}</startEvent>'
+    sentence = refusal(START + f'<subProcess id="a" {attributes}>{inner}{inside}</subProcess>')
+    assert sentence.startswith("a: ")
+    assert "EventDefinition isn't read at subProcess" in sentence
+
+
+@pytest.mark.parametrize("inside", ["<timeDuration>PT1S</timeDuration>", "<script>1</script>"])
+def test_a_word_beside_an_events_definition_or_in_another_is_refused(inside: str) -> None:
+    beside = '<message id="m" name="x"><extensionElements><zeebe:subscription correlationKey="=k"/></extensionElements>'
+    for event in (
+        f'<messageEventDefinition messageRef="m"/>{inside}',
+        f'<messageEventDefinition messageRef="m">{inside}</messageEventDefinition>',
+    ):
+        catch = f'<intermediateCatchEvent id="a">{event}</intermediateCatchEvent>'
+        assert "isn't read at" in refusal(START + catch, connected="s>a", beside=f"{beside}</message>")
+
+
+@pytest.mark.parametrize(
+    ("element", "name"),
+    [
+        *(
+            (TASK.format(f'{name}="{value}"', ""), name)
+            for name, value in {
+                "scriptFormat": "feel", "messageRef": "m", "calledElement": "c", "triggeredByEvent": "true",
+                "attachedToRef": "s", "cancelActivity": "false", "isInterrupting": "false", "signalRef": "g",
+                "errorRef": "x", "escalationRef": "c", "errorCode": "E", "escalationCode": "C", "sourceRef": "s",
+                "targetRef": "s", "isSequential": "true", "isExecutable": "true", "language": "groovy",
+            }.items()
+        ),
+        (f'<intermediateCatchEvent id="a" attachedToRef="s">{TIMER}</intermediateCatchEvent>', "attachedToRef"),
+        (f'<intermediateCatchEvent id="a" cancelActivity="false">{TIMER}</intermediateCatchEvent>', "cancelActivity"),
+        (job("b") + boundary("a", "b", TIMER).replace("cancelActivity", "isInterrupting"), "isInterrupting"),
+        (
+            ('<subProcess id="u" triggeredByEvent="true">'
+            f'<startEvent id="a" cancelActivity="false">{TIMER}</startEvent></subProcess>'),
+            "cancelActivity",
+        ),
+        ('<sequenceFlow id="a" sourceRef="s" targetRef="s" default="x"/>', "default"),
+    ],
+)  # fmt: skip
+def test_an_attribute_of_bpmn_is_refused_at_another_element(element: str, name: str) -> None:
+    with pytest.raises(InvalidModel) as refused:
+        read_model(model(START + element))
+    told = [str(problem) for problem in refused.value.problems]
+    assert any(sentence.startswith(f"a: {name} isn't read at ") for sentence in told), told
+
+
+@pytest.mark.parametrize("name", ["isForCompensation", "startQuantity", "id2"])
+def test_an_attribute_of_bpmn_with_a_prefix_is_refused(name: str) -> None:
+    task = TASK.format(f'xmlns:bpmn="http://www.omg.org/spec/BPMN/20100524/MODEL" bpmn:{name}="true"', "")
+    assert refusal(START + task) == (
+        f"a: {name} has a prefix, and BPMN's own attributes have none; write it without one"
+    )
+
+
+def test_each_element_that_is_read_has_its_places() -> None:
+    anywhere = {
+        name
+        for name, uses in standard.ELEMENTS.items()
+        for use in uses
+        if use.verdict == Verdict.READ and not use.hosts
+    }
+    assert anywhere == {"extensionElements"}
+
+
+@pytest.mark.parametrize("value", ["true", "false", "0", "1"])
+def test_a_flow_may_say_that_it_is_immediate_or_not(value: str) -> None:
+    flow = f'<sequenceFlow id="f" sourceRef="s" targetRef="a" isImmediate="{value}"/>'
+    assert read_model(model(START + TASK.format("", "") + flow))[0].nodes["s"].outgoing
+
+
+@pytest.mark.parametrize(
+    ("attributes", "extensions"),
+    [
+        ("", "<flowable:task-candidates-type>all</flowable:task-candidates-type>"),
+        ("", "<flowable:work-form-field-validation>false</flowable:work-form-field-validation>"),
+        ("", '<flowable:localization locale="en" name="x"><flowable:name>d</flowable:name></flowable:localization>'),
+        ("", '<flowable:translation lang="en">x</flowable:translation>'),
+        ("", "<flowable:element-name>x</flowable:element-name>"),
+        ("", "<flowable:historyLevel>none</flowable:historyLevel>"),
+        ("", "<flowable:includeInHistory>true</flowable:includeInHistory>"),
+        ("", "<flowable:jobCategory>x</flowable:jobCategory>"),
+        ('flowable:asyncLeaveExclusive="true"', ""),
+        ('flowable:noWaitStatesAsyncLeave="true"', ""),
+        ("", "<zeebe:executionListeners/>"),
+        ("", "<zeebe:taskListeners></zeebe:taskListeners>"),
+        ("", "<zeebe:linkedResources/>"),
+        ("", "</extensionElements><extensionElements><zeebe:properties/>"),
+    ],
+)  # fmt: skip
+def test_what_changes_nothing_is_passed_over(attributes: str, extensions: str) -> None:
+    inside = f"<extensionElements>{extensions}</extensionElements>"
+    plain = read_model(model(START + TASK.format("", "")))
+    assert read_model(model(START + TASK.format(f"{FLOWABLE} {attributes}", inside))) == plain
+
+
+def test_mappings_of_two_blocks_of_extensions_are_read() -> None:
+    mapping = '<extensionElements><zeebe:ioMapping><zeebe:output source="=1" target="x"/></zeebe:ioMapping>'
+    second = f"{mapping}</extensionElements>"
+    assert read_model(model(START + job("a", second)))[0].nodes["a"].outputs
+    twice = second + second
+    assert "it has 2 of ioMapping, and one is read" in refusal(START + job("a", twice))
