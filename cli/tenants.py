@@ -11,7 +11,7 @@ from cli.session import with_session
 from service import tenants as use_cases
 from service.tenants import LISTED_MAX, NoOwnLimits
 from sql.session import Session
-from sql.tenants.tenants import DEFAULTS, LIMITS, NO_LIMIT, OF_PROCESSES, Limits, Tenant, list_tenants
+from sql.tenants.tenants import COUNTED, DEFAULTS, LIMITS, NO_LIMIT, Limits, Tenant, list_tenants
 from timers.refusal import Refusal, shortened
 
 OFF = "off"  # no limit
@@ -26,10 +26,11 @@ OPTIONS = {
     "tasks_max": "--tasks",
     "messages_max": "--messages",
     "definitions_max": "--definitions",
+    "schedules_max": "--schedules",
 }
 HEADINGS = [
     "timers", "payload bytes", "waiters", "endpoints", "writes a second", "instances", "tasks", "messages",
-    "definitions",
+    "definitions", "schedules",
 ]  # fmt: skip
 
 NUMBER = f"N|{OFF}"
@@ -71,13 +72,13 @@ def show(tenant: Which, as_json: Json = False) -> int:
         found = await use_cases.show(session, tenant)
         if as_json:
             own = None if found.own is None else found.own.limits
-            used = asdict(found.pending) | dict(found.processes)
+            used = asdict(found.pending) | dict(found.counts)
             print_json({"tenant_id": tenant, "limits": own, "used": used, "endpoints": found.endpoints})
             return DONE
         about = "about " if found.pending.estimated else ""
         has = [f"{about}{found.pending.timers:,}", f"{about}{found.pending.payload_bytes:,}", None]
         may = _words(found.own.limits if found.own else Limits())
-        has += [f"{found.endpoints:,}", None, *(f"{found.processes[name]:,}" for name in OF_PROCESSES)]
+        has += [f"{found.endpoints:,}", None, *(f"{found.counts[name]:,}" for name in COUNTED)]
         print_table("", ["", *HEADINGS], [("may have", *may), ("has", *has)])
         if found.own is None:
             tell(f"tenant {shortened(tenant)} has no limits of its own: those of the gateways' settings hold")
@@ -111,10 +112,11 @@ def set_(
     definitions: Annotated[
         str | None, typer.Option("--definitions", metavar=NUMBER, help="Versions of processes that are not deleted.")
     ] = None,
+    schedules: Annotated[str | None, typer.Option("--schedules", metavar=NUMBER, help="Pending schedules.")] = None,
     as_json: Json = False,
 ) -> int:
     """Set limits of a tenant's own; what is not given stays as it was set before, or is no limit."""
-    given_texts = (timers, payload_bytes, waiters, endpoints, rate, instances, tasks, messages, definitions)
+    given_texts = (timers, payload_bytes, waiters, endpoints, rate, instances, tasks, messages, definitions, schedules)
     texts = dict(zip(LIMITS, given_texts, strict=True))
     given = {name: _read(name, text) for name, text in texts.items() if text is not None}
     if not given:

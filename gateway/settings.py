@@ -61,6 +61,9 @@ class GatewaySettings(BaseModel):
     gateway_endpoints_max: int = Field(
         10_000, ge=0, description="endpoints of such a tenant: each with a delivery is a probe of every worker's search"
     )
+    gateway_schedules_max: int = Field(
+        20_000, ge=0, description="pending schedules of such a tenant: each costs shards a firing again and again"
+    )
     gateway_streams_max: int = Field(
         200,
         ge=0,
@@ -94,6 +97,7 @@ class GatewaySettings(BaseModel):
             self.gateway_waiters_max,
             self.gateway_endpoints_max,
             self.gateway_rate_per_s,
+            schedules_max=self.gateway_schedules_max,
         )
 
     @property

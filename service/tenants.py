@@ -41,7 +41,7 @@ class ShownTenant:
     own: Tenant | None
     pending: Pending
     endpoints: int
-    processes: Mapping[str, int]  # by instances, tasks, messages and definitions, a million of each at most
+    counts: Mapping[str, int]  # by the resources of `COUNTED`, a million of each at most
 
 
 async def show(session: Session, tenant_id: str) -> ShownTenant:
@@ -53,8 +53,8 @@ async def show(session: Session, tenant_id: str) -> ShownTenant:
     _check_name(tenant_id)
     own = await list_tenants(session, tenant_id=tenant_id, limit=1)
     pending = await measure_pending(session, tenant_id)
-    endpoints, processes = await count_endpoints(session, tenant_id), await count_used(session, tenant_id)
-    return ShownTenant(tenant_id, own[0] if own else None, pending, endpoints, processes)
+    endpoints, counts = await count_endpoints(session, tenant_id), await count_used(session, tenant_id)
+    return ShownTenant(tenant_id, own[0] if own else None, pending, endpoints, counts)
 
 
 async def set_own(session: Session, tenant_id: str, given: Mapping[str, float | None]) -> Tenant:

@@ -662,9 +662,11 @@ CREATE TABLE shardclock.tenants (
     tasks_max bigint,
     messages_max bigint,
     definitions_max bigint,
+    schedules_max bigint,
     CONSTRAINT limits_are_not_negative CHECK ((LEAST(timers_max, payload_bytes_max, waiters_max, endpoints_max) >= 0)),
     CONSTRAINT limits_of_processes_are_not_negative CHECK ((LEAST(instances_max, tasks_max, messages_max, definitions_max) >= 0)),
     CONSTRAINT rate_is_within_bounds CHECK (((rate_per_s >= (0.001)::double precision) AND (rate_per_s <= (1000000)::double precision))),
+    CONSTRAINT schedules_max_is_not_negative CHECK ((schedules_max >= 0)),
     CONSTRAINT tenant_id_is_1_to_200_characters CHECK ((((length(tenant_id) >= 1) AND (length(tenant_id) <= 200)) AND (tenant_id !~ '[[:cntrl:]]'::text)))
 );
 
@@ -912,6 +914,8 @@ CREATE INDEX messages_by_name ON shardclock.messages USING btree (tenant_id, nam
 CREATE INDEX messages_passed_over ON shardclock.messages USING btree (tenant_id, name, correlation) WHERE passed_over;
 
 CREATE INDEX process_starts_by_age ON shardclock.process_starts USING btree (asked_at);
+
+CREATE INDEX schedules_by_tenant ON shardclock.timers USING btree (tenant_id) WHERE (schedule IS NOT NULL);
 
 CREATE INDEX subscriptions_by_definition ON shardclock.subscriptions USING btree (definition_key) WHERE (definition_key IS NOT NULL);
 

@@ -12,7 +12,7 @@ from sql.tenants.tenants import Limits, Tenant
 
 
 class LimitsAnswer(Answer):
-    """What a tenant may have; null is no limit, and for the last four the default."""
+    """What a tenant may have; null is no limit, and for the last five the default."""
 
     timers_max: int | None = Field(examples=[100_000], description="pending timers")
     payload_bytes_max: int | None = Field(examples=[None], description="bytes of their payloads, as JSON text")
@@ -23,6 +23,7 @@ class LimitsAnswer(Answer):
     tasks_max: int | None = Field(examples=[5_000], description="open tasks of persons")
     messages_max: int | None = Field(examples=[1_000], description="kept messages")
     definitions_max: int | None = Field(examples=[200], description="versions of processes that are not deleted")
+    schedules_max: int | None = Field(examples=[500], description="pending schedules")
 
     @classmethod
     def of(cls, limits: Limits) -> Self:
@@ -63,6 +64,7 @@ class UsedAnswer(Answer):
     tasks: int = Field(examples=[3])
     messages: int = Field(examples=[0])
     definitions: int = Field(examples=[2])
+    schedules: int = Field(examples=[4], description="pending ones, paused ones counted")
 
 
 class ShownTenantAnswer(Answer):
@@ -76,7 +78,8 @@ class ShownTenantAnswer(Answer):
     @classmethod
     def of(cls, shown: ShownTenant, *, usual: Limits, waiters: int) -> Self:
         """Make it of what was found."""
-        used = UsedAnswer(**asdict(shown.pending), endpoints=shown.endpoints, waiters=waiters, **shown.processes)
+        counts = asdict(shown.pending) | dict(shown.counts)
+        used = UsedAnswer(**counts, endpoints=shown.endpoints, waiters=waiters)
         own = shown.own
         limits = LimitsAnswer.of(usual if own is None else own.limits)
         return cls(tenant_id=shown.tenant_id, own=own is not None, limits=limits, used=used)

@@ -1,4 +1,4 @@
-"""How much one tenant may have: writes a second, pending timers, bytes of their payloads, and callers who wait.
+"""How much one tenant may have: writes a second, pending timers, their payloads, schedules, and callers who wait.
 
 No create counts anything in Postgres. A gateway counts a tenant's pending timers once in a while, only if the tenant
 has a quota of them, and adds what it has let in since: docs/decisions/0046-quotas.md.
@@ -7,6 +7,7 @@ has a quota of them, and adds what it has let in since: docs/decisions/0046-quot
 import asyncio
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import Self
@@ -20,7 +21,7 @@ from gateway.requests.problems import Problem
 from service.words import counted
 from sql.pool import Pool
 from sql.session import ALL_TENANTS, Session, StoreUnavailable
-from sql.tenants.tenants import Limits, Pending, find_limits, measure_pending
+from sql.tenants.tenants import NO_LIMIT, Limits, Pending, count_schedules, find_limits, measure_pending
 from timers.refusal import shortened
 
 LOOK_S = 1.0  # between two looks at a tenant that asks for something
@@ -132,9 +133,10 @@ class Quotas:
         return standing
 
     async def _look_again(self, standing: Standing) -> None:
-        """Look at a tenant that has no room as far as is known, if it is time: some of its timers may have fired."""
-        if standing.is_due(self._clock()):
-            await self._look_at(standing)
+        """Look at a tenant without room if it is time, since some timers may have fired; or to count its schedules."""
+        for _ in range(2):  # A look that has begun earlier perhaps counts no schedules.
+            if standing.is_due(self._clock()) or standing.lacks_schedules:
+                await self._look_at(standing)
 
     async def _look_at(self, standing: Standing) -> None:
         """Look at a tenant, or wait for the look that is under way; a caller who goes does not end it for others."""
@@ -158,10 +160,11 @@ class Quotas:
         # The size of the default tenant is estimated from a sample of all timers.
         async with self._pool.session(ALL_TENANTS) as session:
             limits = await find_limits(session, standing.tenant_id) or self._usual
-            standing.begin()
-            pending = await _count(session, standing.tenant_id, limits)
+            counts_schedules = standing.begin()
+            pending = await _count(session, standing.tenant_id, limits, counts_schedules=counts_schedules)
         now_s = self._clock()
-        standing.end(limits, pending, now_s, next_s=now_s + max(LOOK_S, (now_s - begun_s) / LOOK_SHARE))
+        next_s = now_s + max(LOOK_S, (now_s - begun_s) / LOOK_SHARE)
+        standing.end(limits, pending, now_s, next_s=next_s, counts_schedules=counts_schedules)
 
     def _make_room(self) -> None:
         if len(self._standings) >= TENANTS_MAX:
@@ -187,16 +190,20 @@ def too_many_endpoints(tenant_id: str, most: int) -> Problem:
     )  # fmt: skip
 
 
-async def _count(session: Session, tenant_id: str, limits: Limits) -> Pending | None:
+async def _count(session: Session, tenant_id: str, limits: Limits, *, counts_schedules: bool) -> Pending | None:
     """Count what a tenant has pending, if that is limited; None: the count took too long."""
-    if not limits.are_of_pending:
-        return Pending()
+    pending = Pending()
     # More bytes may come with each timer: if these are limited, all timers are counted.
     most = limits.timers_max if limits.payload_bytes_max is None else None
     try:
-        return await measure_pending(session, tenant_id, timers_max=most)
+        if limits.are_of_pending:
+            pending = await measure_pending(session, tenant_id, timers_max=most)
+        if counts_schedules and limits.schedules_most < NO_LIMIT:
+            schedules = await count_schedules(session, tenant_id, most=limits.schedules_most)
+            pending = replace(pending, schedules=schedules)
     except StoreUnavailable as error:
         # Its limits were read just now, so Postgres is there. To refuse all that a tenant asks for is worse than to
         # let in what an older count has room for.
         structlog.get_logger().warning("a tenant's timers were not counted", tenant=tenant_id, why=str(error))
         return None
+    return pending

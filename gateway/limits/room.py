@@ -21,20 +21,21 @@ WAY_OUT = "or ask who operates the cluster for more"
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """What was taken for one timer; `place_bytes` are of the payload of the timer whose place it takes."""
+    """What was taken for one timer; `place` is the size of the timer whose place it takes."""
 
-    timer: NewTimer  # kept, so that no other one gets its id meanwhile
+    timer: NewTimer | None  # kept, so that no other one gets its id meanwhile; None: one that becomes a schedule
     room: Pending
     whole: Pending
-    place_bytes: int | None
+    place: Pending | None
 
 
 class Room:
     """What one request takes of the room that its tenant has; a timer that was not written gives it back.
 
     A timer that takes the place of another, or stays away because of it, adds none: it needs room only for the bytes by
-    which its payload is larger. One whose request was answered before needs none: that answer is given again. At the
-    end of a block, a timer that may have been written counts as written.
+    which its payload is larger, and a schedule in the place of a plain timer needs room for a schedule. One whose
+    request was answered before needs none: that answer is given again. At the end of a block, a timer that may have
+    been written counts as written.
     """
 
     def __init__(
@@ -64,9 +65,11 @@ class Room:
         errors:  StoreUnavailable  nobody can tell now whose places they take, or what was answered before: nothing was
                                    taken
         """
-        if not self._standing.limits.are_of_pending:
+        has_schedules = any(timer.schedule is not None for timer in timers)
+        if not has_schedules and not self._standing.limits.are_of_pending:
             return [None] * len(timers)
-        if not self._fits(timers):
+        self._standing.wants_schedules |= has_schedules
+        if self._standing.lacks_schedules or not self._fits(timers):
             await self._look_again()
         places = await self._places_of(timers)
         answered = set[tuple[str, str]]()
@@ -79,6 +82,22 @@ class Room:
             for timer, request in zip(timers, requests, strict=True)
         ]
 
+    async def take_schedule(self) -> None:
+        """Take room for a plain timer that becomes a schedule.
+
+        errors:  Problem           there is no room; it says when to ask again
+                 StoreUnavailable  nobody can tell now
+        """
+        one = Pending(schedules=1)
+        self._standing.wants_schedules = True
+        if self._standing.lacks_schedules or self._standing.exceeded_by(one) is not None:
+            await self._look_again()
+        quota = self._standing.exceeded_by(one)
+        if quota is not None:
+            raise self._refusal_of(*quota)
+        self._standing.take(one)
+        self._taken[id(one)] = _Taken(None, one, one, None)
+
     def settle(self, timer: NewTimer, outcome: Scheduled | Refused) -> None:
         """Keep the room of a timer that was added, and give back that of any other."""
         taken = self._taken.pop(id(timer), None)
@@ -87,13 +106,19 @@ class Room:
 
     def _fits(self, timers: Sequence[NewTimer]) -> bool:
         """Say whether there is room for all of them, if none takes another's place."""
-        whole = Pending(len(timers), sum(_size_of(timer).payload_bytes for timer in timers))
+        sizes = [_size_of(timer) for timer in timers]
+        whole = Pending(len(sizes), sum(it.payload_bytes for it in sizes), sum(it.schedules for it in sizes))
         return self._standing.exceeded_by(whole) is None
 
-    async def _places_of(self, timers: Sequence[NewTimer]) -> Mapping[str, int]:
-        """Find the names of these timers that are taken, if that makes a difference, each with its payload's bytes."""
-        names = {timer.name for timer in timers if timer.name and timer.on_conflict != OnConflict.REFUSE}
-        if not names or (self._standing.limits.payload_bytes_max is None and self._fits(timers)):
+    async def _places_of(self, timers: Sequence[NewTimer]) -> Mapping[str, Pending]:
+        """Find the names of these timers that are taken, if that makes a difference, each with its timer's size."""
+        matters = self._standing.limits.payload_bytes_max is not None or not self._fits(timers)
+        names = {
+            timer.name
+            for timer in timers
+            if timer.name and timer.on_conflict != OnConflict.REFUSE and (matters or timer.schedule is not None)
+        }
+        if not names:
             return {}
         async with self._session() as session:
             return await find_places(session, self._standing.tenant_id, sorted(names))
@@ -101,26 +126,30 @@ class Room:
     def _session(self) -> AbstractAsyncContextManager[Session]:
         return self._pool.session(frozenset({self._standing.tenant_id}))
 
-    def _take(self, timer: NewTimer, places: Mapping[str, int]) -> Problem | None:
-        whole, place_bytes = _size_of(timer), None
+    def _take(self, timer: NewTimer, places: Mapping[str, Pending]) -> Problem | None:
+        whole, place = _size_of(timer), None
         if timer.name is not None and timer.on_conflict != OnConflict.REFUSE:
-            place_bytes = places.get(timer.name)
+            place = places.get(timer.name)
         room = whole
-        if place_bytes is not None:
-            more = whole.payload_bytes - place_bytes if timer.on_conflict == OnConflict.REPLACE else 0
-            room = Pending(0, max(0, more))
+        if place is not None:
+            more = _more(whole, place) if timer.on_conflict == OnConflict.REPLACE else NOTHING
+            room = Pending(0, max(0, more.payload_bytes), max(0, more.schedules))
         quota = self._standing.exceeded_by(room)
         if quota is not None:
-            has = self._standing.has(quota[0])
-            at_least = " or more" if has >= quota[1] else ""  # nobody has counted any further
-            return over_quota(
-                f"tenant {shortened(timer.tenant_id)} may have {_limit_in_words(*quota)}, and has {has:,}{at_least};"
-                f" cancel some, wait until some have fired, {WAY_OUT}",
-                again_s=self._standing.again_in_s(self._clock()), quota=quota[0], limit=quota[1],
-            )  # fmt: skip
+            return self._refusal_of(*quota)
         self._standing.take(room)
-        self._taken[id(timer)] = _Taken(timer, room, whole, place_bytes)
+        self._taken[id(timer)] = _Taken(timer, room, whole, place)
         return None
+
+    def _refusal_of(self, quota: str, limit: int) -> Problem:
+        has = self._standing.has(quota)
+        at_least = " or more" if has >= limit else ""  # nobody has counted any further
+        until = "ended" if quota == "schedules" else "fired"
+        return over_quota(
+            f"tenant {shortened(self._standing.tenant_id)} may have {_limit_in_words(quota, limit)}, and has"
+            f" {has:,}{at_least}; cancel some, wait until some have {until}, {WAY_OUT}",
+            again_s=self._standing.again_in_s(self._clock()), quota=quota, limit=limit,
+        )  # fmt: skip
 
 
 def over_quota(sentence: str, *, again_s: int, quota: str, limit: int) -> Problem:
@@ -134,14 +163,23 @@ def _written(taken: _Taken, outcome: Scheduled | Refused) -> Pending:
         return NOTHING
     if outcome.outcome == "created":  # also if the timer whose place it was to take has ended meanwhile
         return taken.whole
-    if outcome.outcome == "replaced" and taken.place_bytes is not None:
-        return Pending(0, taken.whole.payload_bytes - taken.place_bytes)
+    if outcome.outcome == "replaced":
+        # A place that was taken since is perhaps a plain timer's: the next look knows.
+        return Pending(schedules=taken.whole.schedules) if taken.place is None else _more(taken.whole, taken.place)
     return NOTHING
 
 
+def _more(timer: Pending, place: Pending) -> Pending:
+    """Say by how much a timer is larger than the one whose place it takes; less than nothing if it is smaller."""
+    return Pending(0, timer.payload_bytes - place.payload_bytes, timer.schedules - place.schedules)
+
+
 def _size_of(timer: NewTimer) -> Pending:
-    return Pending(1, 0 if timer.payload is None else len(timer.payload.encode()))
+    payload_bytes = 0 if timer.payload is None else len(timer.payload.encode())
+    return Pending(1, payload_bytes, 0 if timer.schedule is None else 1)
 
 
 def _limit_in_words(quota: str, limit: int) -> str:
-    return counted(limit, "pending timer") if quota == "timers" else f"{counted(limit, 'byte')} of pending payloads"
+    if quota == "payload_bytes":
+        return f"{counted(limit, 'byte')} of pending payloads"
+    return counted(limit, "pending timer" if quota == "timers" else "pending schedule")

@@ -21,6 +21,8 @@ class Standing:
     limits: Limits = field(default_factory=Limits)
     waiting: int = 0
     looked_at_s: float | None = None
+    wants_schedules: bool = False  # a request with a schedule has come since the last look began
+    knows_schedules: bool = False  # the last look has counted them
     _next_s: float = 0.0
     _counted: Pending = field(default_factory=Pending)
     _since: Pending = field(default_factory=Pending)
@@ -30,7 +32,12 @@ class Standing:
     @property
     def is_in_use(self) -> bool:
         """Say whether something would be forgotten with it."""
-        return self.waiting > 0 or self._in_flight.timers > 0
+        return self.waiting > 0 or self._in_flight != NOTHING
+
+    @property
+    def lacks_schedules(self) -> bool:
+        """Say whether a request needs the number of schedules, and the last look has not counted them."""
+        return self.wants_schedules and not self.knows_schedules
 
     def is_due(self, now_s: float) -> bool:
         """Say whether it is time for another look."""
@@ -41,13 +48,18 @@ class Standing:
         return max(1, ceil(self._next_s - now_s))
 
     def has(self, quota: str) -> int:
-        """Say how much it has of a quota, `timers` or `payload_bytes`."""
+        """Say how much it has of a quota: `timers`, `payload_bytes` or `schedules`."""
         parts = (self._counted, self._since, self._in_flight)
         return sum(int(getattr(part, quota)) for part in parts)
 
     def exceeded_by(self, size: Pending) -> tuple[str, int] | None:
         """Find the quota in which it has no room for so much more, and its limit; None: there is room."""
-        for quota, limit in (("timers", self.limits.timers_max), ("payload_bytes", self.limits.payload_bytes_max)):
+        limits = self.limits
+        for quota, limit in (
+            ("timers", limits.timers_max),
+            ("payload_bytes", limits.payload_bytes_max),
+            ("schedules", limits.schedules_most),
+        ):
             if limit is not None and self.has(quota) + getattr(size, quota) > limit and getattr(size, quota):
                 return quota, limit
         return None
@@ -61,14 +73,19 @@ class Standing:
         self._in_flight = _sum(self._in_flight, taken, sign=-1)
         self._since, self._meanwhile = _sum(self._since, written), _sum(self._meanwhile, written)
 
-    def begin(self) -> None:
-        """Begin a look: what is written from now on may not be in its count."""
+    def begin(self) -> bool:
+        """Begin a look: what is written from now on may not be in its count. Say whether it counts schedules."""
         self._meanwhile = Pending()
+        counts_schedules, self.wants_schedules = self.wants_schedules, False
+        return counts_schedules
 
-    def end(self, limits: Limits, counted: Pending | None, now_s: float, *, next_s: float) -> None:
+    def end(
+        self, limits: Limits, counted: Pending | None, now_s: float, *, next_s: float, counts_schedules: bool = False
+    ) -> None:
         """Take what a look has found; without a count, the last one and what was written since go on."""
         if counted is not None:
             self._counted, self._since = counted, self._meanwhile
+        self.knows_schedules = counts_schedules
         self.limits = limits
         self.looked_at_s, self._next_s = now_s, next_s
 
@@ -78,4 +95,8 @@ class Standing:
 
 
 def _sum(one: Pending, other: Pending, *, sign: int = 1) -> Pending:
-    return Pending(one.timers + sign * other.timers, one.payload_bytes + sign * other.payload_bytes)
+    return Pending(
+        one.timers + sign * other.timers,
+        one.payload_bytes + sign * other.payload_bytes,
+        one.schedules + sign * other.schedules,
+    )

@@ -46,6 +46,8 @@ OWN: Mapping[str, Collection[Kind]] = {
     **{f"{verb}_timers": {MORE_MATCH} for verb in ("cancel", "pause", "resume", "shift")},
     # No date is planned yet; or it is a timer of a job or a process, or, for an operator, is not.
     **{name: {TOO_LATE, CONFLICT} for change in CHANGES for name in (change, f"{change}_by_name")},
+    # With another rule a plain timer becomes a schedule.
+    **{name: {TOO_LATE, CONFLICT, OVER_QUOTA} for name in ("move_timer", "move_timer_by_name")},
     "retry_delivery": {TOO_LATE},
     "cancel_delivery": {TOO_LATE, CONFLICT},
     **{name: {CONFLICT} for name in ("redrive_dead_letter", "redrive_dead_letters")},

@@ -18,7 +18,7 @@ from gateway.requests.idempotency import once, request_of
 from gateway.requests.problems import STALE, Problem
 from service.single_change import Changed, change_one
 from shardclock.api.changes import RESUMED, RUN, Outcomes
-from sql.clients.history import TimerState, lock_timer
+from sql.clients.history import TimerState, find_timer, lock_timer
 from sql.clients.verbs import TimerRef
 from sql.session import Session
 
@@ -29,6 +29,24 @@ def etag_of(timer: TimerState) -> str:
     """Tell this state of a timer from others of it; being claimed by a shard does not change it."""
     shown = TimerAnswer.of(timer).model_dump_json()
     return f'"{hashlib.sha256(shown.encode()).hexdigest()[:16]}"'
+
+
+async def change_rule(
+    request: Request, caller: Caller, which: TimerRef, change: Callable[[], Awaitable[Response]]
+) -> Response:
+    """Give a timer another rule; a plain timer becomes a schedule, if its tenant may have one more.
+
+    errors:  Problem           it has as many as it may have
+             StoreUnavailable  nobody can tell now how many it has
+    """
+    gateway = gateway_of(request)
+    async with gateway.pool.session(caller.tenants) as session:
+        timer = await find_timer(session, which)
+    if timer is None or timer.tenant_id != caller.tenant_id or timer.schedule is not None:
+        return await change()
+    with await gateway.quotas.room(caller.tenant_id) as room:
+        await room.take_schedule()
+        return await change()
 
 
 async def change_own(

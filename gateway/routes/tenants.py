@@ -42,6 +42,7 @@ class LimitsRequest(BaseModel):
     definitions_max: int | None = Field(
         None, examples=[200], description="versions of processes that are not deleted; null: the default"
     )
+    schedules_max: int | None = Field(None, examples=[500], description="pending schedules; null: the default")
 
 
 @router.get("", operation_id="list_tenants", response_model=TenantsAnswer)

@@ -28,7 +28,7 @@ from gateway.requests.idempotency import request_of
 from gateway.requests.listing import listing
 from gateway.requests.paths import Key, Name
 from gateway.requests.wait import WaitForEnd, wait_s_of
-from gateway.routes.changing import change_own, etag_of
+from gateway.routes.changing import change_own, change_rule, etag_of
 from gateway.routes.creating import TIMERS, WAITED, schedule, timer_of
 from gateway.waits.later import Later
 from gateway.waits.timer_ends import TimerEnds, find_end
@@ -240,7 +240,8 @@ def _add_changes(path: str, which_of: Callable[..., TimerRef], suffix: str) -> N
         """
         to = await read_model(request, RescheduleRequest)
         change = partial(move, to=destination_of(to.model_dump()))
-        return await change_own(request, caller, which, change, RESCHEDULED, body=to)
+        changed = partial(change_own, request, caller, which, change, RESCHEDULED, body=to)
+        return await (changed() if to.schedule is None else change_rule(request, caller, which, changed))
 
     @router.post(
         f"{path}/cancel",

@@ -248,6 +248,14 @@ begin
                 limit most
             ) t
         )
+        when 'schedules' then (
+            select count(*)
+            from (
+                select from shardclock.timers t
+                where t.tenant_id = used_of.tenant_id and t.schedule is not null
+                limit most
+            ) t
+        )
         when 'instances' then (
             select count(*)
             from (

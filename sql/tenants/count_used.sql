@@ -1,11 +1,12 @@
--- Counts what processes keep for a tenant.
+-- Counts a tenant's schedules, and what processes keep for the tenant.
 --
 -- in:    :tenant_id text, :most bigint: so many of each are counted at most
--- out:   instances bigint, tasks bigint, messages bigint, definitions bigint
+-- out:   instances bigint, tasks bigint, messages bigint, definitions bigint, schedules bigint
 -- locks: nothing
--- index: definitions_by_process, instances_running, tasks_by_tenant, messages_by_name: at most :most rows of each
+-- index: schedules_by_tenant, definitions_by_process, instances_running, tasks_by_tenant, messages_by_name: at most :most rows of each
 select
     shardclock.used_of(:tenant_id::text, 'instances', :most::bigint) as instances,
     shardclock.used_of(:tenant_id, 'tasks', :most) as tasks,
     shardclock.used_of(:tenant_id, 'messages', :most) as messages,
-    shardclock.used_of(:tenant_id, 'definitions', :most) as definitions
+    shardclock.used_of(:tenant_id, 'definitions', :most) as definitions,
+    shardclock.used_of(:tenant_id, 'schedules', :most) as schedules

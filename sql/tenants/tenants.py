@@ -16,7 +16,7 @@ SAMPLE_TIMERS = 200_000  # of all tenants, that an estimate reads
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a tenant may have; None is no limit, of what processes keep the default of `DEFAULTS`.
+    """What a tenant may have; None is no limit, of what `DEFAULTS` names that default.
 
     units:   `waiters_max` and `rate_per_s` are for each gateway, the others for the whole installation
     """
@@ -30,6 +30,12 @@ class Limits:
     tasks_max: int | None = None
     messages_max: int | None = None
     definitions_max: int | None = None
+    schedules_max: int | None = None
+
+    @property
+    def schedules_most(self) -> int:
+        """Return how many pending schedules there may be, the default applied."""
+        return DEFAULTS["schedules_max"] if self.schedules_max is None else self.schedules_max
 
     @property
     def are_of_pending(self) -> bool:
@@ -37,10 +43,13 @@ class Limits:
         return self.timers_max is not None or self.payload_bytes_max is not None
 
 
-# As shardclock.quota_of has them. NO_LIMIT stands for a tenant that may have any number.
-DEFAULTS = {"instances_max": 1_000_000, "tasks_max": 1_000_000, "messages_max": 100_000, "definitions_max": 10_000}
+# As shardclock.quota_of has those of processes. NO_LIMIT stands for a tenant that may have any number.
+DEFAULTS = {
+    "instances_max": 1_000_000, "tasks_max": 1_000_000, "messages_max": 100_000, "definitions_max": 10_000,
+    "schedules_max": 20_000,
+}  # fmt: skip
 NO_LIMIT = 2**63 - 1
-OF_PROCESSES = tuple(name.removesuffix("_max") for name in DEFAULTS)
+COUNTED = tuple(name.removesuffix("_max") for name in DEFAULTS)
 LIMITS = tuple(field.name for field in fields(Limits))
 
 
@@ -59,6 +68,7 @@ class Pending:
 
     timers: int = 0
     payload_bytes: int = 0
+    schedules: int = 0
     estimated: bool = False
 
 
@@ -95,7 +105,7 @@ async def count_usage(session: Session, *, age_s: float, batch: int) -> int:
 
 
 async def count_used(session: Session, tenant_id: str) -> dict[str, int]:
-    """Count what processes keep for a tenant: instances, tasks, messages and definitions, a million of each at most.
+    """Count a tenant's resources of `COUNTED`, a million of each at most.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/tenants/count_used.sql
@@ -157,19 +167,29 @@ async def measure_pending(session: Session, tenant_id: str, *, timers_max: int |
         most = EXACT_MAX if timers_max is None else min(EXACT_MAX, max(1, timers_max))
         (row,) = await session.rows("count_pending", tenant_id=tenant_id, most=most)
         if row["timers"] < most or most == timers_max:
-            return Pending(*row)
+            return Pending(**row)
     (row,) = await session.rows("sample_pending", tenant_id=tenant_id, most=SAMPLE_TIMERS)
-    return Pending(*row)
+    return Pending(**row)
 
 
-async def find_places(session: Session, tenant_id: str, names: Sequence[str]) -> dict[str, int]:
-    """Find which names a tenant's pending timers have, and the bytes of these timers' payloads as JSON text.
+async def count_schedules(session: Session, tenant_id: str, *, most: int) -> int:
+    """Count a tenant's pending schedules, also paused ones, up to a number.
+
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/tenants/count_schedules.sql
+    """
+    (row,) = await session.rows("count_schedules", tenant_id=tenant_id, most=most)
+    return int(row["schedules"])
+
+
+async def find_places(session: Session, tenant_id: str, names: Sequence[str]) -> dict[str, Pending]:
+    """Find which names a tenant's pending timers have, and the size of each of these timers.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/tenants/find_places.sql
     """
     rows = await session.rows("find_places", tenant_id=tenant_id, names=names)
-    return {row["name"]: row["payload_bytes"] for row in rows}
+    return {row["name"]: Pending(1, row["payload_bytes"], row["schedules"]) for row in rows}
 
 
 def _limits_of(row: Record) -> Limits:

@@ -20,7 +20,7 @@ def test_limits_are_set_one_by_one_and_listed(shell: Shell) -> None:
     assert done.out.splitlines()[0].startswith("tenant  timers  payload bytes  waiters")
     shell("tenants", "set", "acme", "--timers", "off", "--payload-bytes", 5_000, "--waiters", 2, "--endpoints", 0)
 
-    shell("tenants", "set", "acme", "--instances", 7, "--tasks", "off")
+    shell("tenants", "set", "acme", "--instances", 7, "--tasks", "off", "--schedules", 3)
     for listed in (shell("tenants", "--json"), shell("tenants", "list", "--json")):
         (acme,) = listed.json
         assert (acme["tenant_id"], acme["limits"]) == (
@@ -28,9 +28,10 @@ def test_limits_are_set_one_by_one_and_listed(shell: Shell) -> None:
             {
                 "timers_max": None, "payload_bytes_max": 5_000, "waiters_max": 2, "endpoints_max": 0, "rate_per_s": 2.5,
                 "instances_max": 7, "tasks_max": NO_LIMIT, "messages_max": None, "definitions_max": None,
+                "schedules_max": 3,
             },
         )  # fmt: skip
-    assert shell("tenants").out.splitlines()[1].split()[-6:-2] == ["no", "limit", "100,000", "10,000"]
+    assert shell("tenants").out.splitlines()[1].split()[-7:-2] == ["no", "limit", "100,000", "10,000", "3"]
     assert shell("tenants").out.splitlines()[1].startswith("acme    no limit  5,000")
     assert shell("tenants", "set", "acme", "--rate", 4, "--json").json["limits"]["rate_per_s"] == 4.0
 
@@ -48,7 +49,7 @@ def test_what_a_tenant_has_is_shown_beside_what_it_may_have(shell: Shell) -> Non
     assert (found["used"], found["endpoints"]) == (
         {
             "timers": 3, "payload_bytes": 9, "estimated": False, "instances": 0, "tasks": 0, "messages": 0,
-            "definitions": 0,
+            "definitions": 0, "schedules": 0,
         },
         0,
     )  # fmt: skip

@@ -25,7 +25,7 @@ from tests.support.sql_client import session as session_of
 from tests.support.waiting import eventually
 
 HOUR = {"delay": "PT1H"}
-OF_PROCESSES = dict.fromkeys(("instances_max", "tasks_max", "messages_max", "definitions_max"))
+WITH_DEFAULTS = dict.fromkeys(("instances_max", "tasks_max", "messages_max", "definitions_max", "schedules_max"))
 ACME = {"Shardclock_Tenant": "acme"}
 URL = "https://billing.example.com/hooks"
 
@@ -293,7 +293,7 @@ async def test_operators_see_and_set_what_a_tenant_may_have(dsn: str, api: Api) 
         "payload_bytes_max": None,
         "waiters_max": None,
         "endpoints_max": None,
-        **OF_PROCESSES,
+        **WITH_DEFAULTS,
         **wanted,
     }
 
@@ -301,7 +301,7 @@ async def test_operators_see_and_set_what_a_tenant_may_have(dsn: str, api: Api) 
     shown = (await api.get("/v1/tenants/acme")).json
     assert (shown["own"], shown["limits"]) == (True, set_.json["limits"])
     counted = {"timers": 1, "payload_bytes": 6, "estimated": False, "endpoints": 0, "waiters": 0}
-    assert shown["used"] == {**counted, "instances": 0, "tasks": 0, "messages": 0, "definitions": 0}
+    assert shown["used"] == {**counted, "instances": 0, "tasks": 0, "messages": 0, "definitions": 0, "schedules": 0}
     assert [it["tenant_id"] for it in (await api.get("/v1/tenants")).json["tenants"]] == ["acme"]
     assert (await api.put("/v1/tenants/acme", {"waiters_max": 1})).json["limits"]["timers_max"] is None
 

@@ -15,6 +15,7 @@ from sql.tenants.tenants import (
     SAMPLE_TIMERS,
     Limits,
     Pending,
+    count_schedules,
     find_limits,
     list_tenants,
     measure_pending,
@@ -104,6 +105,13 @@ async def test_a_count_reads_the_tenant_s_timers_and_no_others(crowded: str, pla
         for tenant in ("tenant-7", "tenant-8", "nobody"):
             await measure_pending(gateway, tenant)
         assert await connection.fetchval(READ) <= 2 * 40
+
+
+@pytest.mark.parametrize("tenant", ["big", "default"])
+async def test_a_count_of_schedules_reads_no_plain_timer(crowded: str, tenant: str) -> None:
+    async with client(crowded) as gateway, gateway.transaction() as connection:
+        assert await count_schedules(gateway, tenant, most=20_000) == 0
+        assert await connection.fetchval(READ) == 0
 
 
 @pytest.mark.parametrize(("tenant", "has"), [("big", Pending(20_000, 120_000)), ("default", Pending(20_000, 0))])

@@ -36,6 +36,7 @@ from tests.support.waiting import eventually
 PAGE = Path(__file__).parents[2] / "docs" / "operate" / "tenants.md"
 HEADING = "## Every bounded resource"
 HOUR = {"delay": "PT1H"}
+DAILY = {"schedule": "0 8 * * *"}
 WAIT = "wait=PT30S"
 LONG = "to_jsonb(repeat('x', 60000))"
 URL = "https://billing.example.com/hooks"
@@ -341,6 +342,7 @@ async def _connections(dsn: str) -> None:
 
 FLOODS: dict[str, Flood] = {
     "Pending timers": _quota("/v1/timers", lambda _: HOUR, gateway_timers_max=2),
+    "Pending schedules": _quota("/v1/timers", lambda _: DAILY, gateway_schedules_max=2),
     "Bytes of their payloads": _quota(
         "/v1/timers", lambda _: HOUR | {"payload": "x" * 8}, gateway_payload_bytes_max=20
     ),
@@ -368,5 +370,17 @@ ELSEWHERE: dict[str, str] = {
     "Endpoints that a worker learns of at once, while there are very many": (
         "tests/workers/test_lane_finder.py"
         "::test_the_first_webhook_of_a_tenant_is_claimed_soon_beside_very_many_endpoints_of_another"
+    ),
+    "Instances of processes": (
+        "tests/engine/test_quotas.py::test_of_instances_that_nobody_starts_by_hand_as_many_begin_as_there_is_room_for"
+    ),
+    "Open tasks": (
+        "tests/engine/test_quotas.py::test_a_running_instance_without_room_has_an_incident_until_there_is_room"
+    ),
+    "Kept messages": "tests/engine/test_quotas.py::test_messages_and_definitions_are_refused_at_a_full_quota",
+    "Versions of processes": "tests/engine/test_quotas.py::test_messages_and_definitions_are_refused_at_a_full_quota",
+    "Timers of instances": (
+        "tests/engine/test_quotas.py"
+        "::test_a_start_that_would_open_more_timers_than_its_tenant_may_have_waits_and_then_goes_on"
     ),
 }

@@ -1,0 +1,187 @@
+"""Prove that a tenant gets as many schedules as it may have, by each way in, and that plain timers count none."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from gateway.limits import quotas
+from shardclock.http import AsyncClient, OverQuota
+from sql.session import StoreUnavailable
+from sql.tenants.tenants import NO_LIMIT, set_limits
+from tests.support.factories import add_timers, query, value
+from tests.support.gateways import NDJSON, Api, Said, serving
+from tests.support.sql_client import session as session_of
+
+HOUR = {"delay": "PT1H"}
+DAILY = {"schedule": "0 8 * * *"}
+REPEAT = {"schedule": "R/PT1H"}
+LATER = "now() + interval '1 day'"
+RULE = {
+    "tenant_id": "'acme'", "schedule": "'R/PT1H'", "repetitions": "-1", "anchor": "now()", "name": "'s' || i"
+}  # fmt: skip
+ACME = {"Shardclock_Tenant": "acme"}
+SCHEDULES = "select count(*) from shardclock.timers where tenant_id = 'acme' and schedule is not null"
+
+
+async def limit(dsn: str, most: int | None, **limits: int) -> None:
+    """Give the tenant acme a quota of schedules."""
+    async with session_of(dsn, "shard") as operator:
+        await set_limits(operator, "acme", {"schedules_max": most, **limits})
+
+
+async def lines(api: Api, *fields: dict[str, Any]) -> list[dict[str, Any]]:
+    """Send lines of the tenant acme."""
+    body = b"\n".join(json.dumps(line).encode() for line in fields)
+    return (await api.post("/v1/timers/bulk", body, Content_Type=NDJSON["Content-Type"], **ACME)).lines
+
+
+def assert_full(said: Said, most: int) -> None:
+    """Assert that a schedule was refused because of the quota, in a sentence with value, rule and way out."""
+    words = (
+        f"'acme' may have {most} pending schedule",
+        f"and has {most} or more; cancel some, wait until some have ended",
+    )
+    said.assert_problem("over-quota", 429, *words, "or ask who operates the cluster for more")
+    assert (said.json["quota"], said.json["limit"]) == ("schedules", most)
+    assert int(said.headers["Retry-After"]) >= 1
+
+
+async def test_each_way_in_adds_as_many_schedules_as_there_may_be(dsn: str, api: Api) -> None:
+    await limit(dsn, 3)
+    assert (await api.post("/v1/timers", DAILY, **ACME)).status == 201
+    assert (await api.put("/v1/timers/by-name/a", REPEAT, **ACME)).status == 201
+    assert [it["outcome"] for it in await lines(api, DAILY, HOUR, REPEAT)] == ["created", "created", "refused"]
+
+    assert_full(await api.post("/v1/timers", REPEAT, **ACME), 3)
+    assert_full(await api.put("/v1/timers/by-name/b", DAILY, **ACME), 3)
+    (line,) = await lines(api, DAILY)
+    assert "3 pending schedules" in line["why"]
+    key = (await api.post("/v1/timers", HOUR, **ACME)).json["timer_key"]
+    assert_full(await api.patch(f"/v1/timers/{key}", DAILY, **ACME), 3)
+    async with AsyncClient(api.url, tenant="acme", retry_for="PT0S") as client:
+        with pytest.raises(OverQuota, match="3 pending schedules"):
+            await client.schedule(schedule="0 8 * * *")
+
+    assert await value(dsn, SCHEDULES) == 3
+    assert (await api.post("/v1/timers", DAILY, Shardclock_Tenant="other")).status == 201
+
+
+async def test_schedules_that_are_asked_for_at_once_are_never_too_many(dsn: str, api: Api) -> None:
+    await limit(dsn, 5)
+
+    many = asyncio.create_task(lines(api, *[REPEAT] * 20))
+    done = await asyncio.gather(
+        *(api.post("/v1/timers", DAILY, **ACME) for _ in range(10)),
+        *(api.put(f"/v1/timers/by-name/n{n}", DAILY, **ACME) for n in range(10)),
+    )
+
+    assert {it.status for it in done} <= {201, 429}
+    assert {it["outcome"] for it in await many} <= {"created", "refused"}
+    assert await value(dsn, SCHEDULES) == 5
+
+
+async def test_a_schedule_that_replaces_one_needs_no_room_and_one_that_replaces_a_plain_timer_does(
+    dsn: str, api: Api
+) -> None:
+    await limit(dsn, 2)
+    for name, fields in (("a", DAILY), ("b", REPEAT), ("plain", HOUR)):
+        assert (await api.put(f"/v1/timers/by-name/{name}", fields, **ACME)).status == 201
+
+    for fields in (REPEAT, DAILY):
+        assert (await api.put("/v1/timers/by-name/a", fields, **ACME)).json["outcome"] == "replaced"
+    (line,) = await lines(api, {**DAILY, "name": "b", "on_conflict": "replace"})
+    assert line["outcome"] == "replaced"
+    stays = await api.post("/v1/timers", {**DAILY, "name": "plain", "on_conflict": "ignore"}, **ACME)
+    assert stays.json["outcome"] == "unchanged"
+    assert (await api.patch("/v1/timers/by-name/a", {"schedule": "0 9 * * *"}, **ACME)).status == 200
+    assert_full(await api.put("/v1/timers/by-name/plain", DAILY, **ACME), 2)
+    assert_full(await api.patch("/v1/timers/by-name/plain", DAILY, **ACME), 2)
+    assert await value(dsn, SCHEDULES) == 2
+
+
+async def test_plain_timers_that_become_schedules_count_at_once(dsn: str, api: Api) -> None:
+    await limit(dsn, 2)
+    for n in range(4):
+        await api.put(f"/v1/timers/by-name/n{n}", HOUR, **ACME)
+    pairs = [{"name": f"m{n}", "on_conflict": "replace", **what} for n in range(4) for what in (HOUR, DAILY)]
+
+    changed = [(await api.put(f"/v1/timers/by-name/n{n}", DAILY, **ACME)).status for n in range(4)]
+    await lines(api, *pairs)
+
+    assert changed == [200, 200, 429, 429]
+    assert await value(dsn, SCHEDULES) == 2
+
+
+async def test_schedules_that_were_cancelled_or_have_become_plain_timers_make_room(dsn: str, api: Api) -> None:
+    await limit(dsn, 2)
+    for name in ("a", "b"):
+        await api.put(f"/v1/timers/by-name/{name}", DAILY, **ACME)
+    assert_full(await api.post("/v1/timers", DAILY, **ACME), 2)
+
+    await api.post("/v1/timers/by-name/a/cancel", {}, **ACME)
+    await api.put("/v1/timers/by-name/b", HOUR, **ACME)
+
+    with mock.patch.object(api.gateway.quotas, "_clock", return_value=api.gateway.quotas._clock() + quotas.STALE_S):
+        done = [(await api.post("/v1/timers", DAILY, **ACME)).status for _ in range(3)]
+    assert done == [201, 201, 429]
+
+
+async def test_schedules_that_sql_adds_are_counted_and_paused_ones_too(dsn: str, api: Api) -> None:
+    await limit(dsn, 2)
+    await add_timers(dsn, 2, LATER, **RULE)
+    await query(dsn, "select shardclock.pause_timer(null, 's1', 'acme')")
+
+    assert_full(await api.post("/v1/timers", DAILY, **ACME), 2)
+
+
+async def test_a_schedule_that_was_answered_before_is_answered_again(dsn: str, api: Api) -> None:
+    await limit(dsn, 1)
+    key = {"Idempotency_Key": "daily", **ACME}
+    first = await api.post("/v1/timers", DAILY, **key)
+
+    again = await api.post("/v1/timers", DAILY, **key)
+
+    assert (again.status, again.json["timer_key"]) == (201, first.json["timer_key"])
+    assert_full(await api.post("/v1/timers", DAILY, **ACME), 1)
+
+
+async def test_a_tenant_that_asks_for_plain_timers_has_no_schedules_counted(dsn: str, api: Api) -> None:
+    await limit(dsn, 1, timers_max=1_000)
+    with mock.patch.object(quotas, "count_schedules", side_effect=AssertionError("they were counted")):
+        assert (await api.post("/v1/timers", HOUR, **ACME)).status == 201
+        assert (await api.put("/v1/timers/by-name/a", HOUR, **ACME)).status == 201
+        assert [it["outcome"] for it in await lines(api, HOUR, HOUR)] == ["created"] * 2
+
+
+async def test_if_counting_takes_too_long_the_last_count_goes_on(dsn: str, api: Api) -> None:
+    await limit(dsn, 1)
+    with mock.patch.object(quotas, "count_schedules", side_effect=StoreUnavailable("it took too long")):
+        assert (await api.post("/v1/timers", DAILY, **ACME)).status == 201
+        assert_full(await api.post("/v1/timers", DAILY, **ACME), 1)
+
+
+@pytest.mark.parametrize(
+    ("own", "most"), [({}, 20_000), ({"schedules_max": 2}, 2), ({"schedules_max": NO_LIMIT}, None)]
+)
+async def test_a_tenant_with_limits_of_its_own_has_the_default_unless_it_says_otherwise(
+    dsn: str, api: Api, own: dict[str, int], most: int | None
+) -> None:
+    assert (await api.put("/v1/tenants/acme", {"timers_max": 50_000, **own})).status == 200
+    await add_timers(dsn, most or 20_000, LATER, **RULE)
+
+    said = await api.post("/v1/timers", DAILY, **ACME)
+
+    assert said.status == (201 if most is None else 429), said
+    used = (await api.get("/v1/tenants/acme")).json["used"]
+    assert used["schedules"] == (most or 20_001)
+
+
+async def test_a_setting_of_the_gateway_is_for_tenants_without_limits_of_their_own(dsn: str) -> None:
+    async with serving(dsn, gateway_schedules_max=1) as api:
+        assert [(await api.post("/v1/timers", DAILY, **ACME)).status for _ in range(2)] == [201, 429]
+        assert [(await api.post("/v1/timers", DAILY)).status for _ in range(2)] == [201, 429]
