@@ -6,6 +6,7 @@ fast as they come, and keep the loop from everything else. An answer that its pa
 `odd_heads` reads it, and the connection ends there.
 """
 
+import contextlib
 import functools
 import select
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from aiohttp.http import HttpVersion11, RawResponseMessage
 from aiohttp.streams import StreamReader
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from webhooks.odd_heads import END, END_BYTES, SWITCHING, NoAnswer, OddHead, read_odd_head
+from webhooks.odd_heads import END, END_BYTES, SWITCHING, NoAnswer, OddHead, read_cut_head, read_odd_head
 
 SLICE_BYTES = 1_024  # parsed at once: some 60 of the shortest answers, which takes less than a millisecond
 INTERIM_MAX = 10  # servers send one or two
@@ -113,9 +114,15 @@ class BoundedConnection(ResponseHandler):
             super().feed_data(data, size)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """End. A refused head that did not end is no answer, and the request is not sent again at once."""
-        if self._has_failed and not self._is_final:
-            self.set_exception(NotHttp())
+        """End. A head that is cut off is an answer if its status line is whole and the receiver closed the connection.
+
+        Another head that the parser refused is none, and the request is not sent again at once.
+        """
+        if not self._is_final and self.exception() is None:
+            if exc is None:
+                self._read_cut()
+            if self._has_failed and not self._is_final:
+                self.set_exception(NotHttp())
         super().connection_lost(exc)
 
     @property
@@ -153,10 +160,20 @@ class BoundedConnection(ResponseHandler):
             self._refuse()
             return
         if head is not None:
-            self._is_final = True
-            self._payload = StreamReader(self, BODY_BYTES_MAX, loop=self._loop)
-            self._payload.feed_data(head.rest[: BODY_BYTES_MAX // 2])  # so little that it pauses nothing
-            super().feed_data((_message_of(head), self._payload), 0)
+            self._payload = self._answer(head)
+
+    def _read_cut(self) -> None:
+        """Answer with the status of a head that the end of the connection cuts off."""
+        with contextlib.suppress(NoAnswer):
+            if head := read_cut_head(bytes(self._head), interim_max=INTERIM_MAX):
+                self._answer(head).feed_eof()
+
+    def _answer(self, head: OddHead) -> StreamReader:
+        self._is_final = True
+        payload = StreamReader(self, BODY_BYTES_MAX, loop=self._loop)
+        payload.feed_data(head.rest[: BODY_BYTES_MAX // 2])  # so little that it pauses nothing
+        super().feed_data((_message_of(head), payload), 0)
+        return payload
 
     def _refuse(self) -> None:
         self.set_exception(NotHttp())

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 # The version may be any: a receiver that says 200 has accepted the delivery.
 STATUS_LINE = re.compile(rb"\s*HTTP(?:/[0-9]+(?:\.[0-9]+)?)?[ \t]+([0-9]{3})(?=\s)", re.IGNORECASE)
 BEGIN = b"HTTP"
-END = re.compile(rb"\r?\n\r?\n")
-END_BYTES = 4
+# Some servers write a carriage return too many. A bound, so that the search for an end looks at few bytes again.
+END = re.compile(rb"\n\r{0,8}\n")
+END_BYTES = 10
 NEEDED = ("retry-after", "location")
 SWITCHING = 101  # the one 1xx that is final
 
@@ -48,6 +49,16 @@ def read_odd_head(came: bytes, *, interim_max: int) -> OddHead | None:
             return OddHead(status, _headers_of(came[line.end() : end.start()]), came[end.end() :])
         start = end.end()
     raise NoAnswer
+
+
+def read_cut_head(came: bytes, *, interim_max: int) -> OddHead | None:
+    """Find the final head when the connection has ended: its status line is whole, and more may be missing.
+
+    shape:   None: the status line isn't whole
+    errors:  NoAnswer  as of `read_odd_head`
+    """
+    whole_lines = came[: came.rfind(b"\n") + 1]
+    return read_odd_head(whole_lines + b"\n\n", interim_max=interim_max)
 
 
 def _require_begin(text: bytes) -> None:

@@ -52,6 +52,10 @@ ODD = {
     "lf-only": b"HTTP/1.1 200 OK\nContent-Length: 2\n\nok",
     "lf-mixed": b"HTTP/1.1 200 OK\r\nContent-Length: 2\n\r\nok",
     "lf-then-cr-lf": b"HTTP/1.1 200 OK\nServer: x\r\n\nok",
+    "two-crs": b"HTTP/1.1 200 OK\r\r\nContent-Length: 0\r\r\n\r\r\n",
+    "two-crs-body": b"HTTP/1.1 200 OK\r\r\nContent-Length: 2\r\r\n\r\r\nok",
+    "three-crs": b"HTTP/1.1 204 No Content\r\r\r\n\r\r\r\n",
+    "two-crs-at-the-end": OK + b"Content-Length: 0\r\n\r\r\n",
     "bare-cr": OK + b"Foo: 1\rBar: 2\r\nContent-Length: 0\r\n\r\n",
     # Headers
     "obs-fold": OK + b"X-Long: one\r\n two\r\n\tthree\r\nContent-Length: 0\r\n\r\n",
@@ -184,10 +188,37 @@ async def test_what_is_no_answer_is_refused_at_once_and_sent_again_later(sender:
     assert len(receiver.requests) == 1
 
 
-@pytest.mark.parametrize("answer", [OK, OK + b"Content-Length: 0\r\n", OK + b"no colon\r\n"])
-async def test_a_head_that_does_not_end_is_no_answer(sender: Sender, answer: bytes) -> None:
+@pytest.mark.parametrize(
+    "answer",
+    [
+        OK,
+        b"HTTP/1.1 204\n",
+        OK + b"Content-Length: 0\r\n",
+        OK + b"Content-Le",
+        OK + b"no colon\r\n",
+        b"HTTP/1.1 103 Early Hints\r\n\r\n" + OK,
+    ],
+)
+async def test_a_whole_status_line_is_the_answer_if_the_connection_ends_behind_it(
+    sender: Sender, answer: bytes
+) -> None:
+    async with receiving(closing_after(answer)) as receiver:
+        assert isinstance(await sender.send(receiver.endpoint(), DELIVERY), Delivered)
+
+
+@pytest.mark.parametrize(
+    "answer", [b"HTTP/1.1 200", b"HTTP/1.1 200 O", b"HTTP/1.1 103 H\r\n", b"HTTP/1.1 103 H\r\n\r\n", b""]
+)
+async def test_a_status_line_that_is_cut_off_is_no_answer(sender: Sender, answer: bytes) -> None:
     async with receiving(closing_after(answer)) as receiver:
         assert isinstance(await sender.send(receiver.endpoint(), DELIVERY), Retry)
+
+
+async def test_a_refusal_that_is_cut_off_behind_its_status_line_is_a_refusal(sender: Sender) -> None:
+    async with receiving(closing_after(b"HTTP/1.1 503 Busy\r\nRetry-After: 7\r\n")) as receiver:
+        said = await sender.send(receiver.endpoint(), DELIVERY)
+    assert isinstance(said, Retry)
+    assert (said.status, said.after_s) == (503, 7.0)
 
 
 async def test_an_odd_refusal_is_one_with_its_status_its_pause_and_its_words(sender: Sender) -> None:
