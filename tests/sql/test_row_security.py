@@ -25,10 +25,10 @@ ODD = frozenset(
     {"bob", "*", "a,d", "{ada}", 'a"da', "null", "'ada'", "a\\'da", "\\", "ada ", "ada}", "x'; set role none; --"}
 )
 ADA, EVE = frozenset({"ada"}), frozenset({"eve"})
-# They are the installation's; by api_keys it is found out whose a request is.
+# They are the installation's: `api_keys` tells the tenant of a request, and no gateway reads `tenant_usage`.
 NOBODYS = {
     "api_keys", "beats", "consumers", "coordination", "handlers", "holders", "identity", "jobs", "leadership",
-    "log_days", "migrations", "scale", "zones",
+    "log_days", "migrations", "scale", "tenant_usage", "zones",
 }  # fmt: skip
 FIRST_COLUMN = """
     select quote_ident(a.attname) from pg_attribute a
@@ -77,7 +77,7 @@ async def test_each_table_has_a_rule_or_is_nobodys(each_dsn: str) -> None:
         " and not c.relispartition",
     )
     assert {row["relname"] for row in tables} - TABLES.keys() == NOBODYS
-    assert {row["relname"] for row in tables if row["its"]} - {"api_keys"} == ROWS.keys()
+    assert {row["relname"] for row in tables if row["its"]} - {"api_keys", "tenant_usage"} == ROWS.keys()
 
 
 async def test_a_migration_leaves_the_policies_that_are_right_and_makes_the_others_anew(each_dsn: str) -> None:
