@@ -43,7 +43,7 @@ def tick(_: shardclock.Run) -> None:
         ("report.*", {"report.daily", "report.weekly"}),
         (["*.daily", "tick"], {"report.daily", "tick"}),
     ],
-    ids=str,
+    ids=["all", "no-tuple", "no-list", "one", "pattern", "patterns"],
 )
 async def test_the_jobs_that_are_chosen_run_and_no_others(jobs: Any, chosen: set[str]) -> None:
     ran.clear()
