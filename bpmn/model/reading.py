@@ -190,6 +190,8 @@ class _Process:
                     self.problems.append(
                         Problem(flow.flow_id, f"it leads to or from {shortened(end)}, which isn't there")
                     )
+        for node in self.nodes.values():
+            node["attached_to"] = self._without_prefix(node["attached_to"])
         inside, attached = self._grouped("scope_id"), self._grouped("attached_to")
         for node_id, node in self.nodes.items():
             node["outgoing"], node["incoming"] = tuple(outgoing[node_id]), tuple(incoming[node_id])
@@ -202,6 +204,11 @@ class _Process:
                 node["event_subprocesses"] = tuple(
                     other["node_id"] for other in inside[node_id] if other["kind"] == Kind.EVENT_SUBPROCESS
                 )
+
+    def _without_prefix(self, reference: str | None) -> str | None:
+        """Leave out the prefix that a modeler may write before the id of an activity."""
+        plain = (reference or "").rpartition(":")[2]
+        return plain if reference not in self.nodes and plain in self.nodes else reference
 
     def _grouped(self, by: str) -> defaultdict[str | None, list[dict[str, Any]]]:
         groups: defaultdict[str | None, list[dict[str, Any]]] = defaultdict(list)

@@ -59,6 +59,8 @@ def text_for(text: Text, instance: Instance, token: Token, spending: Spending, *
         return value
     if isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
+    if value == "":
+        raise Unanswerable(f"{meant} is an empty text; correct the variable or the model")
     raise Unanswerable(f"{meant} is {shortened(value)}, not a text; correct the variable or the model")
 
 

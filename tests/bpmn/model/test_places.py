@@ -158,3 +158,10 @@ def test_mappings_of_two_blocks_of_extensions_are_read() -> None:
     assert read_model(model(START + job("a", second)))[0].nodes["a"].outputs
     twice = second + second
     assert "it has 2 of ioMapping, and one is read" in refusal(START + job("a", twice))
+
+
+def test_a_boundary_event_may_name_its_activity_with_a_prefix() -> None:
+    event = boundary("b", "tns:a", TIMER)
+    (definition,) = read_model(model(START + TASK.format("", "") + event))
+    assert definition.nodes["a"].boundaries == ("b",)
+    assert "b: it is attached to 'tns:x', which is no task" in refusal(START + event.replace("tns:a", "tns:x"))

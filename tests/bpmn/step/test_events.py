@@ -389,3 +389,10 @@ def test_a_process_begins_by_a_message_whatever_its_key_is() -> None:
     start = '<startEvent id="s"><messageEventDefinition messageRef="m"/></startEvent>'
     opened = opened_at_deployment(definition(start, beside=SHARED), now=NOW)
     assert opened == (MessageOpened(0, "s", "paid", ""),)
+
+
+def test_a_time_that_is_computed_as_an_empty_text_is_told_so() -> None:
+    wait = f'<intermediateCatchEvent id="w">{timer("timeDuration", "=delay")}</intermediateCatchEvent>'
+    played = Played(definition(f'<startEvent id="s"/>{wait}', connected="s>w"), {"delay": ""})
+    (incident,) = played.incidents.values()
+    assert incident.sentence == "the time of w is an empty text; correct the variable or the model"
