@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -13,8 +14,10 @@ from shardclock.jobs import policy_of
 from shardclock.policy import number, whole
 
 DEFAULTS: Mapping[str, Any] = MappingProxyType(asdict(policy_of(**{word: OPTIONS[word] for word in OF_POLICY})))
+READ_MAX = 256  # policies that are kept
 
 
+@lru_cache(maxsize=READ_MAX)  # each start of a job brings its text
 def read_policy(text: str) -> JobPolicy:
     """Read a policy from JSON text.
 

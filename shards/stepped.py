@@ -14,15 +14,15 @@ class SteppedShard(Shard):
         """Register the holder."""
         await self.beat_turn()
 
-    async def step(self) -> None:
-        """Fire what is due: plain timers by the claim itself, schedules once they are leased.
+    async def step(self, slot: int | None = None) -> None:
+        """Fire what is due, of one slot or of all: plain timers by the claim itself, schedules once they are leased.
 
         Nothing is leased ahead, and nothing counts as left by an outage: the clock stands still until all has fired.
 
         errors:  StoreUnavailable  the outcome is unknown: the next step fires what is left
         """
         await self._recall()
-        everything_due = Scan("own", 0.0, self._settings.claim_batch)
+        everything_due = Scan("own", 0.0, self._settings.claim_batch, slot=slot)
         try:
             await self._scan(everything_due)
         except StatementRefused:

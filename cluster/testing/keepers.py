@@ -47,7 +47,7 @@ class Keepers:
     async def step(self, due: NextDue) -> None:
         """Fire timers if a timer is due first, and then call what its target calls."""
         if not due.claims:
-            await self.shard.step()
+            await self.shard.step(due.slot)
         if due.target == SIGNAL:
             await self.engine.step()
         elif due.target.startswith(JOB):

@@ -26,7 +26,7 @@ class Scan:
 
     `floor_s`: skip timers overdue by more than this. The tenant part of an outage scan is the reverse: it takes only
     those. A negative `horizon_s` skips timers that are overdue by less than its amount. With a `window` most slots are
-    scanned without reading past rows that have fired.
+    scanned without reading past rows that have fired. With a `slot` that slot alone is scanned.
     """
 
     scope: Scope
@@ -35,6 +35,7 @@ class Scan:
     floor_s: float | None = None
     after_tenant: str = ""
     window: ScanWindow | None = None
+    slot: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,7 @@ async def claim_due(
             ramp_after=timedelta(seconds=RAMP_AFTER_S),
             after_tenant=scan.after_tenant,
             lag_edges=lag_edges,
+            slot=scan.slot,
             now=now,
             **values_of(scan.window),
         ),

@@ -13,7 +13,8 @@
 --        row. While a dead holder's claims are free, the scan goes back two leases at least. With :recent set, tenants
 --        get no share,
 --        :full_from integer or null and :full_count integer or null: :full_count slots, from slot :full_from on, are
---        scanned from their oldest row, whatever :recent says
+--        scanned from their oldest row, whatever :recent says,
+--        :slot integer or null: scan this slot of the holder's alone; null scans each
 -- out:   at least one row: server_time timestamptz, fired bigint, deliveries bigint (how many of these have a target to
 --        call), lags text or null (of the timers fired here, as JSON:
 --        an array of [target, timer_type, 'ahead' or 'late', how many edges the lag is within, timers, sum of their
@@ -113,7 +114,7 @@ slots as materialized (
         ) as since
     from me
     cross join share
-    cross join lateral generate_series(me.first_slot, 839, me.step) as s (slot)
+    cross join lateral generate_series(coalesce(:slot::integer, me.first_slot), coalesce(:slot, 839), me.step) as s (slot)
     -- A batch smaller than the number of slots must not always come from the same slots.
     order by case when share.timers < 840 then random() end
 ),

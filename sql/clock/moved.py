@@ -21,13 +21,17 @@ class ClockMoved(WrongSchema):
 
 @dataclass(frozen=True, slots=True)
 class NextDue:
-    """What is due next: a timer (`claims` is 0), or a delivery for the `claims`-th time."""
+    """What is due next: a timer (`claims` is 0), or a delivery for the `claims`-th time.
+
+    `slot` is that of all timers that are due by then; None: they have several.
+    """
 
     due_at: datetime
     timer_key: int
     name: str | None
     target: str
     claims: int
+    slot: int | None = None
 
 
 async def install(session: Session) -> None:

@@ -2,21 +2,36 @@
 --
 -- in:    nothing
 -- out:   due_at timestamptz, timer_key bigint, name text or null, target text, claims integer (0: a timer that has not
---        fired; else how often its delivery was claimed, plus one); no row: nothing is pending, or all is on hold
+--        fired; else how often its delivery was claimed, plus one), slot integer or null (the slot of all timers that are
+--        due then; null: they have several); no row: nothing is pending, or all is on hold
 -- locks: nothing
 -- index: none
-select n.due_at, n.timer_key, n.name, n.target, n.claims
+select n.due_at, n.timer_key, n.name, n.target, n.claims, n.slot
 from (
     (
-        select t.due_date as due_at, t.timer_key, t.name, t.target, 0 as claims
-        from shardclock.timers t
-        order by t.due_date, t.timer_key
-        limit 1
+        select
+            f.due_date as due_at, f.timer_key, f.name, f.target, 0 as claims,
+            case
+                when not exists (
+                    select
+                    from shardclock.timers t
+                    where t.due_date <= greatest(f.due_date, now()) and t.slot <> f.slot
+                )
+                then f.slot::integer
+            end as slot
+        from (
+            select t.due_date, t.timer_key, t.name, t.target, t.slot
+            from shardclock.timers t
+            order by t.due_date, t.timer_key
+            limit 1
+        ) f
     )
     union all
     (
         -- What a worker has in hand is free when its lease has run out; a job that rests begins no run before.
-        select greatest(d.next_attempt_at, d.claimed_until, j.not_before), d.timer_key, d.name, d.target, d.claims + 1
+        select
+            greatest(d.next_attempt_at, d.claimed_until, j.not_before), d.timer_key, d.name, d.target, d.claims + 1,
+            null::integer
         from shardclock.deliveries d
         left join shardclock.jobs j on d.target = 'job:' || j.name
         -- A service task that neither a handler nor an endpoint does waits for whoever completes it.

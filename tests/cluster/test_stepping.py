@@ -104,6 +104,16 @@ async def test_each_timer_fires_at_its_own_moment_in_their_order(sc: SteppedClus
     assert await fired(sc) == [(name, BEGIN + timedelta(hours=hours)) for name, hours in (("a", 1), ("b", 2), ("c", 3))]
 
 
+async def test_all_timers_of_a_moment_fire_before_one_of_them_is_delivered(sc: SteppedCluster) -> None:
+    for name in ("a", "b", "c"):  # in three slots
+        await sc.client.schedule(name=name, delay="PT1H", target="stepped.noted")
+
+    await sc.advance("PT1H")
+
+    done = [it.intent for it in await sc.log() if it.intent in ("TRIGGERED", "DELIVERED")]
+    assert done == ["TRIGGERED"] * 3 + ["DELIVERED"] * 3
+
+
 async def test_what_a_handler_schedules_fires_in_the_same_advance_if_it_is_due_by_then(sc: SteppedCluster) -> None:
     async def again(timer: shardclock.Timer[Any]) -> None:
         if timer.payload < 3:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -53,6 +54,31 @@ async def test_the_jobs_that_are_chosen_run_and_no_others(jobs: Any, chosen: set
             known = {job.name for job in await find_jobs(session)}
 
     assert (known, set(ran)) == (chosen, chosen)
+
+
+async def test_a_run_costs_one_statement_of_each_kind_and_its_claim_scans_one_slot(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sent: Counter[str] = Counter()
+    slots: list[object] = []
+    rows = Session.rows
+
+    async def counted(session: Session, statement_name: str, /, **values: object) -> list[Any]:
+        sent[statement_name] += 1
+        if statement_name == "claim_due":
+            slots.append(values["slot"])
+        return await rows(session, statement_name, **values)
+
+    async with cluster(app=__name__, jobs="tick", now=BEGIN) as sc:
+        monkeypatch.setattr(Session, "rows", counted)
+        await sc.advance("PT10M")
+        monkeypatch.undo()
+        log = await sc.log()
+
+    runs = [it.intent for it in log].count("DELIVERED")
+    assert runs >= 30
+    assert sent == {"next_due": runs + 1, "claim_due": runs, "begin_runs": runs, "end_runs": runs}
+    assert None not in slots
 
 
 async def test_a_name_that_is_no_jobs_is_refused() -> None:

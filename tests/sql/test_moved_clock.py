@@ -14,13 +14,14 @@ from gateway.serving import serve
 from gateway.settings import CannotServe, GatewaySettings
 from shards.settings import ShardSettings
 from shards.stepped import SteppedShard
-from sql.clock.moved import ClockMoved, move, require_real_clock
+from sql.clock.moved import ClockMoved, move, next_due, require_real_clock
 from sql.cluster.holders import beat
 from sql.dsn import Dsn
 from sql.session import QUEUE_PLANS, Session, StatementRefused
 from tests.support import ROOT
 from tests.support.factories import query, value
 from tests.support.shard_pool import incarnation
+from timers.model import SLOTS
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 NOT_MOVED = re.compile(
@@ -48,7 +49,22 @@ async def test_a_scan_stops_at_what_is_due_by_the_moved_clock(sc: SteppedCluster
     async with Session(sc.dsn, application="test", plans=QUEUE_PLANS) as session, session.connection() as connection:
         plan = await connection.fetch("explain select from shardclock.timers where slot = 1 and due_date <= now()")
 
-    assert [row[0].strip() for row in plan if "Cond" in row[0]] == ["Index Cond: ((slot = 1) AND (due_date <= now()))"]
+    (condition,) = [row[0].strip() for row in plan if "Cond" in row[0]]
+    assert condition.startswith("Index Cond: ((slot = 1) AND (due_date <= (pg_sequence_last_value(")
+
+
+async def test_the_slot_of_what_is_due_is_told_if_all_timers_that_are_due_are_in_one(sc: SteppedCluster) -> None:
+    keys = [await value(sc.dsn, "select shardclock.schedule_timer(delay => 'PT0S')") for _ in range(3)]
+    async with Session(sc.dsn, application="test") as session:
+        several = await next_due(session)
+        await query(sc.dsn, "select shardclock.cancel_timer(timer_key => $1)", keys[0])
+        await query(sc.dsn, "select shardclock.cancel_timer(timer_key => $1)", keys[1])
+        alone = await next_due(session)
+
+    assert several is not None
+    assert several.slot is None
+    assert alone is not None
+    assert (alone.timer_key, alone.slot) == (keys[2], keys[2] % SLOTS)
 
 
 def test_our_sql_asks_no_clock_that_can_t_be_moved() -> None:

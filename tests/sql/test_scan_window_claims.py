@@ -179,3 +179,14 @@ async def test_a_recall_reads_past_no_row_that_fired_longer_ago_than_a_lease(fir
 
     await ask.connection.close()
     assert recall.pages < 4 * SLOTS
+
+
+async def test_a_scan_of_one_slot_takes_no_timer_of_another(dsn: str) -> None:
+    await add_holder(dsn, 1)
+    keys = await add_timers(dsn, 2_000, "now() - interval '1 s'")
+    async with HolderClient(dsn, 1) as shard:
+        taken = await shard.take(fire_overdue=True, slot=17)
+
+    due = {key for key in keys if key % SLOTS == 17}
+    assert taken.fired == len(due) > 1
+    assert await fired(dsn) == due

@@ -208,12 +208,13 @@ class HolderClient:
         floor_s: float | None = None,
         after_tenant: str = "",
         window: ScanWindow | None = None,
+        slot: int | None = None,
     ) -> ScanResult:
         """Claim due timers, at `self.now` if it is set; overdue timers are fired at once only with `fire_overdue`."""
         return await claim_due(
             self.session,
             self.holder,
-            Scan(scope, horizon_s, batch, floor_s, after_tenant, window),
+            Scan(scope, horizon_s, batch, floor_s, after_tenant, window, slot),
             lease_s=10.0,
             fire_overdue=fire_overdue,
             now=self.now,

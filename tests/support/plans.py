@@ -109,7 +109,7 @@ def taking(
     return [
         str(holder), f"'{horizon}'", "'10 s'", str(batch), f"'{scope}'", below, str(fire_overdue),
         "'10 s'", "''", EDGES,
-        "null", *window_values(window),
+        "null", *window_values(window), "null",
     ]  # fmt: skip
 
 
