@@ -14,7 +14,7 @@ from bpmn.step.leaving import finish
 from bpmn.step.loops import begin_loop, variables_of_execution
 from bpmn.step.state import ROOT, Entry, Phase, Token
 from bpmn.step.stepping import Stepping
-from bpmn.step.variables import Unanswerable, assigned, text_for, visible
+from bpmn.step.variables import Unanswerable, assigned, lookups, text_for, visible
 from timers.refusal import InvalidTimer, shortened
 
 TYPE_CHARS_MAX = 200
@@ -101,7 +101,7 @@ def _wait_for_one(step: Stepping, token: Token, node: Node) -> None:
 def _open_service_task(step: Stepping, token: Token, node: Node) -> None:
     assert isinstance(node.work, ServiceWork), "a task that somebody else does says who"
     work = node.work
-    retries = _retries(step.value(work.retries, token)) if work.retries else None
+    retries = _retries(step, token, work.retries) if work.retries else None
     task_type = _text(step, token, work.task_type, "the task's type")
     if len(task_type) > TYPE_CHARS_MAX or task_type == "log" or task_type.startswith(("job:", "process:")):
         raise Unanswerable(
@@ -204,11 +204,11 @@ def _text(step: Stepping, token: Token, text: Text, meant: str) -> str:
     return text_for(text, step.instance, token, step.spending, meant=meant)
 
 
-def _retries(value: Json) -> int:
+def _retries(step: Stepping, token: Token, text: Text) -> int:
     try:
-        return check_retries(value)
+        return check_retries(step.value(text, token))
     except Unreadable as error:
-        raise Unanswerable(str(error)) from None
+        raise Unanswerable(f"{error}{lookups(step.instance, token, text)}") from None
 
 
 def _names(step: Stepping, token: Token, text: Text | None) -> tuple[str, ...]:
@@ -220,7 +220,9 @@ def _names(step: Stepping, token: Token, text: Text | None) -> tuple[str, ...]:
         return ()
     if isinstance(value, list) and all(isinstance(name, str) for name in value):
         return tuple(str(name) for name in value)
-    raise Unanswerable(f"the candidates are {shortened(value)}, not a list of names")
+    raise Unanswerable(
+        f"the candidates are {shortened(value)}, not a list of names{lookups(step.instance, token, text)}"
+    )
 
 
 def _moment(step: Stepping, token: Token, text: Text | None) -> datetime | None:
@@ -229,7 +231,7 @@ def _moment(step: Stepping, token: Token, text: Text | None) -> datetime | None:
     try:
         return moment_of(str(value))
     except InvalidTimer as error:
-        raise Unanswerable(f"the task's due date: {error}") from None
+        raise Unanswerable(f"the task's due date: {error}{lookups(step.instance, token, text)}") from None
 
 
 BEHAVIOURS: dict[Kind, Callable[[Stepping, Token, Node], None]] = {

@@ -11,7 +11,7 @@ from bpmn.step.effects import Effect, MessageOpened, SignalOpened, TimerOpened, 
 from bpmn.step.leaving import finish
 from bpmn.step.state import Catches, Instance, Phase, Token
 from bpmn.step.stepping import Stepping
-from bpmn.step.variables import Unanswerable, text_for
+from bpmn.step.variables import Unanswerable, lookups, text_for
 from timers.duration import later, parse_duration
 from timers.zone import UTC_ZONE
 
@@ -65,7 +65,11 @@ def _opened(step: Stepping, token: Token, node: Node) -> Iterator[Effect]:
     match node.trigger:
         case Timer(kind, written):
             is_computed = not isinstance(written, str)
-            time = _readable(kind, text(written, "the time"), now=step.now, is_computed=is_computed)
+            spelled = text(written, "the time")
+            try:
+                time = _readable(kind, spelled, now=step.now, is_computed=is_computed)
+            except Unanswerable as error:
+                raise Unanswerable(f"{error}{lookups(step.instance, token, written)}") from None
             yield TimerOpened(token.key, node.node_id, kind, time)
         case Message(name, correlation):
             # A process begins by the message alone, whatever its key is. A boundary event's key is of the scope around.

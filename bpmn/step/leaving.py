@@ -7,7 +7,7 @@ from bpmn.model.definition import Error, Flow, Kind, Node
 from bpmn.step.effects import Ended, Outcome
 from bpmn.step.state import Phase, Token
 from bpmn.step.stepping import Stepping
-from bpmn.step.variables import Unanswerable, is_true, mapped, spread
+from bpmn.step.variables import Unanswerable, is_true, lookups, mapped, spread
 
 
 def finish(step: Stepping, token: Token, results: Mapping[str, Json] | None = None) -> None:
@@ -112,7 +112,8 @@ def _chosen(step: Stepping, token: Token, node: Node) -> Sequence[Flow]:
     default = [flow for flow in node.outgoing if flow.flow_id == node.default_flow]
     if not default:
         raise Unanswerable(
-            "no condition of its outgoing flows is true, and it has no default flow;"
+            "no condition of its outgoing flows is true, and it has no default flow"
+            f"{lookups(step.instance, token, *(flow.condition for flow in node.outgoing))};"
             " correct the variables and resolve this, or move the token"
         )
     return default

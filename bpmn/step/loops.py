@@ -2,12 +2,12 @@
 
 from bpmn.feel import Json
 from bpmn.model.definition import Loop
-from bpmn.model.expressions import Unreadable
+from bpmn.model.expressions import Text, Unreadable
 from bpmn.model.extensions import ITEMS_MAX, check_count
 from bpmn.step.leaving import finish
 from bpmn.step.state import LoopState, Phase, Token
 from bpmn.step.stepping import Stepping
-from bpmn.step.variables import Unanswerable
+from bpmn.step.variables import Unanswerable, lookups
 from timers.refusal import shortened
 
 
@@ -56,17 +56,20 @@ def _items(step: Stepping, token: Token, loop: Loop) -> list[Json]:
     if loop.items is not None:
         found = step.value(loop.items, token)
         if not isinstance(found, list):
-            raise Unanswerable(f"the collection of its multi-instance is {shortened(found)}, not a list")
+            raise Unanswerable(
+                f"the collection of its multi-instance is {shortened(found)}, not a list"
+                f"{lookups(step.instance, token, loop.items)}"
+            )
     else:
-        count = _count(step.value(loop.count or "", token))
+        count = _count(step, token, loop.count or "")
         found = list(range(1, count + 1))
     if len(found) > ITEMS_MAX:
         raise Unanswerable(f"its multi-instance has {len(found):,} items; it may have {ITEMS_MAX:,}")
     return found
 
 
-def _count(value: Json) -> int:
+def _count(step: Stepping, token: Token, text: Text) -> int:
     try:
-        return check_count(value)
+        return check_count(step.value(text, token))
     except Unreadable as error:
-        raise Unanswerable(str(error)) from None
+        raise Unanswerable(f"{error}{lookups(step.instance, token, text)}") from None

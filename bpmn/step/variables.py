@@ -16,6 +16,8 @@ from bpmn.step.state import ROOT, Instance, Token
 from timers.payload import DEPTH_MAX, TOO_DEEP
 from timers.refusal import shortened
 
+LOOKUPS_MAX = 3  # variables that one sentence names
+
 
 class Unanswerable(ValueError):
     """Say why an expression has no value that the node can use: an incident's sentence."""
@@ -44,8 +46,8 @@ def is_true(condition: Expression, instance: Instance, token: Token, spending: S
     if isinstance(value, bool):
         return value
     raise Unanswerable(
-        f"{meant}, {shortened(condition.shown)}, is {shortened(value)}, and neither true nor false;"
-        " correct the variables, and resolve this"
+        f"{meant}, {shortened(condition.shown)}, is {shortened(value)}, and neither true nor false"
+        f"{lookups(instance, token, condition)}; correct the variables, and resolve this"
     )
 
 
@@ -59,9 +61,56 @@ def text_for(text: Text, instance: Instance, token: Token, spending: Spending, *
         return value
     if isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
-    if value == "":
-        raise Unanswerable(f"{meant} is an empty text; correct the variable or the model")
-    raise Unanswerable(f"{meant} is {shortened(value)}, not a text; correct the variable or the model")
+    wrong = "an empty text" if value == "" else f"{shortened(value)}, not a text"
+    raise Unanswerable(f"{meant} is {wrong}{lookups(instance, token, text)}; correct the variable or the model")
+
+
+def lookups(instance: Instance, token: Token, *texts: Text | None) -> str:
+    """Tell the scope and the kind of each variable that expressions read, for an incident's sentence.
+
+    shape:   in parentheses after a space, missing variables first, then null ones; empty if no variable is read
+    """
+    names = sorted({name for text in texts if text is not None and not isinstance(text, str) for name in text.names})
+    scopes = list(scopes_of(instance, token))
+    found = [(name, next((scope for scope in scopes if name in scope.variables), None)) for name in names]
+    found.sort(key=lambda pair: (pair[1] is not None, pair[1] is not None and pair[1].variables[pair[0]] is not None))
+    if not found:
+        return ""
+    said = [_lookup(name, scope, scopes) for name, scope in found[:LOOKUPS_MAX]]
+    if len(found) > LOOKUPS_MAX:
+        said.append(f"and {len(found) - LOOKUPS_MAX:,} more")
+    return f" ({', '.join(said)})"
+
+
+def _lookup(name: str, scope: Token | None, scopes: Sequence[Token]) -> str:
+    if scope is not None:
+        return f"the variable {shortened(name)} of {_title(scope)} is {_kind(scope.variables[name])}"
+    *inner, outer = dict.fromkeys(map(_title, scopes))
+    within = f"{', '.join(inner)} or {outer}" if inner else outer
+    return f"no variable {shortened(name)} in {within}"
+
+
+def _title(scope: Token) -> str:
+    """Name a scope by its node."""
+    if scope.scope == 0:
+        return f"the process {scope.node_id}"
+    return f"execution {scope.number} of {scope.node_id}" if scope.number else scope.node_id
+
+
+def _kind(value: Json) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true or false"
+        case str():
+            return "a text"
+        case list():
+            return "a list"
+        case dict():
+            return "a context"
+        case _:
+            return "a number"
 
 
 def _evaluated(
@@ -77,7 +126,9 @@ def _evaluated(
             ),
             levels=levels,
         )
-    except (TooLong, Unmet, Unstorable) as error:
+    except Unmet as error:
+        raise Unanswerable(f"{error}{lookups(instance, token, expression)}") from None
+    except (TooLong, Unstorable) as error:
         raise Unanswerable(str(error)) from None
 
 

@@ -52,7 +52,10 @@ def test_no_items_are_no_executions() -> None:
 def test_what_is_no_list_is_an_incident() -> None:
     played = looped(items="x")
     (incident,) = played.incidents.values()
-    assert incident.sentence == "the collection of its multi-instance is 'x', not a list"
+    assert (
+        incident.sentence
+        == "the collection of its multi-instance is 'x', not a list (the variable 'items' of the process p is a text)"
+    )
 
 
 def test_a_completion_condition_ends_the_rest() -> None:
