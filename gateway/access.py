@@ -42,7 +42,7 @@ def scoped(scope: str) -> Callable[..., Awaitable[Caller]]:
     async def require(request: Request, caller: Annotated[Caller, Depends(caller_of)]) -> Caller:
         caller.require(scope)
         if scope in RECORDED_SCOPES and request.method not in LOOKING:
-            await gateway_of(request).quotas.take_writes(caller.tenant_id)
+            await gateway_of(request).quotas.take_write(caller.tenant_id)
             _begin_tenants_act(request, caller)
         return caller
 
@@ -110,8 +110,13 @@ async def writer_of(request: Request, caller: Annotated[Caller, Depends(scoped("
     errors:  Problem           it may not, or has written too much
              StoreUnavailable  nobody can tell now how much it may
     """
-    await gateway_of(request).quotas.take_writes(caller.tenant_id)
+    await gateway_of(request).quotas.take_write(caller.tenant_id)
     return caller
+
+
+# Who may write, whatever its rate: a program that ends or extends a service task has taken it by a counted request. If
+# that were refused, its lease would run out, and the task would be done twice.
+Worker = Annotated[Caller, Depends(scoped("write"))]
 
 
 async def bulk_writer_of(request: Request, caller: Annotated[Caller, Depends(writer_of)]) -> Caller:

@@ -7,8 +7,10 @@ has a quota of them, and adds what it has let in since: docs/decisions/0046-quot
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from math import inf
 from types import TracebackType
 from typing import Self
 
@@ -50,6 +52,7 @@ class Quotas:
         self._usual = usual
         self._clock = clock
         self._rates = RateLimits(clock=clock)
+        self._lines = RateLimits(debt_s=inf, clock=clock)  # of bodies of many lines, which count in both
         self._acts_per_s = acts_per_hour / HOUR_S
         self._acts = RateLimits(burst_s=ACTS_AT_ONCE / self._acts_per_s, rule=_may_act, clock=clock)
         self._standings: dict[str, Standing] = {}
@@ -73,14 +76,32 @@ class Quotas:
         """
         return (await self._standing_of(tenant_id)).limits
 
-    async def take_writes(self, tenant_id: str, count: int = 1) -> None:
-        """Take some of a tenant's writes a second.
+    async def take_write(self, tenant_id: str) -> None:
+        """Take one of a tenant's writes a second.
 
         errors:  Problem           it has taken too many; it says when to ask again
                  StoreUnavailable  nobody can tell now what it may
         """
-        limits = await self.limits_of(tenant_id)
-        self._rates.take(tenant_id, limits.rate_per_s, count)
+        await self._take(self._rates, tenant_id, 1)
+
+    async def take_lines(self, tenant_id: str, count: int) -> None:
+        """Take as many of a tenant's writes as a body has lines.
+
+        The next body waits until the rate has paid for all of them; other writes wait a minute at most.
+
+        errors:  as of `take_write`
+        """
+        await self._take(self._lines, tenant_id, count)
+        try:
+            await self._take(self._rates, tenant_id, count)
+        except BaseException:
+            self._give_back(self._lines, tenant_id, count, of=count)
+            raise
+
+    def give_lines_back(self, tenant_id: str, count: int, *, of: int) -> None:
+        """Give the writes of some lines of a body back, because they did not take place."""
+        for rates in (self._lines, self._rates):
+            self._give_back(rates, tenant_id, count, of=of)
 
     def take_act(self, tenant_id: str) -> None:
         """Take one of a tenant's requests that leave a record in the audit.
@@ -105,6 +126,8 @@ class Quotas:
         """
         standing = await self._standing_of(tenant_id)
         most = standing.limits.waiters_max
+        if most is not None and standing.waiting >= most and await self._is_looked_at(standing):
+            most = standing.limits.waiters_max
         if most is not None and standing.waiting >= most:
             raise over_quota(
                 f"tenant {shortened(tenant_id)} may have {counted(most, 'caller')} who wait at this gateway or follow"
@@ -131,6 +154,27 @@ class Quotas:
         elif standing.is_due(now_s):
             self._begin_look(standing)
         return standing
+
+    async def _take(self, rates: RateLimits, tenant_id: str, count: int) -> None:
+        standing = await self._standing_of(tenant_id)
+        try:
+            rates.take(tenant_id, standing.limits.rate_per_s, count)
+        except Problem:
+            if not await self._is_looked_at(standing):
+                raise
+            rates.take(tenant_id, standing.limits.rate_per_s, count)
+
+    def _give_back(self, rates: RateLimits, tenant_id: str, count: int, *, of: int) -> None:
+        if (standing := self._standings.get(tenant_id)) is not None:
+            rates.give_back(tenant_id, standing.limits.rate_per_s, count, of=of)
+
+    async def _is_looked_at(self, standing: Standing) -> bool:
+        """Wait for the look that is under way before a refusal: an old limit refuses nothing. False: there is none."""
+        if standing.tenant_id not in self._looks:
+            return False
+        with suppress(StoreUnavailable):
+            await self._look_at(standing)
+        return True
 
     async def _look_again(self, standing: Standing) -> None:
         """Look at a tenant without room if it is time, since some timers may have fired; or to count its schedules."""

@@ -11,6 +11,7 @@ from gateway.requests.problems import TOO_MANY, Problem
 from timers.refusal import shortened
 
 BURST_S = 2.0  # worth of writes may come at once
+DEBT_S = 60.0  # worth of writes, at most, is paid for later
 TENANTS_MAX = 10_000
 
 
@@ -21,20 +22,23 @@ def _may_write(per_s: float) -> str:
 class RateLimits:
     """Count writes by tenant: by when the tenant will have used up what it has taken (GCRA).
 
-    `burst_s` is the length of time whose writes may come at once; `rule` says in a refusal what a tenant may do.
+    `burst_s` is the length of time whose writes may come at once; `rule` says in a refusal what a tenant may do. A wait
+    is never longer than `debt_s`, a burst, or the time of one write.
     """
 
     def __init__(
         self,
         *,
         burst_s: float = BURST_S,
+        debt_s: float = DEBT_S,
         rule: Callable[[float], str] = _may_write,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._burst_s = burst_s
+        self._debt_s = max(debt_s, burst_s)
         self._rule = rule
         self._clock = clock
-        self._used_until_s: dict[str, float] = {}
+        self._used: dict[str, tuple[float, float]] = {}  # by tenant: until when, at which rate
 
     def take(self, tenant_id: str, per_s: float | None, count: int = 1) -> None:
         """Take some for a tenant; more than a burst at once is taken only by one who has taken nothing lately.
@@ -45,8 +49,7 @@ class RateLimits:
         if per_s is None:
             return
         now_s = self._clock()
-        begun_s = max(now_s, self._used_until_s.get(tenant_id, now_s))
-        ahead_s = begun_s - now_s
+        ahead_s = self._ahead_s(tenant_id, per_s, now_s)
         if ahead_s and ahead_s + count / per_s > self._burst_s:
             wait_s = ceil(min(ahead_s, ahead_s + count / per_s - self._burst_s))
             raise Problem(
@@ -54,6 +57,22 @@ class RateLimits:
                 f"tenant {shortened(tenant_id)} {self._rule(per_s)}; ask again in {wait_s} s",
                 headers={"Retry-After": str(wait_s)},
             )
-        if len(self._used_until_s) >= TENANTS_MAX:
-            self._used_until_s = {tenant: until_s for tenant, until_s in self._used_until_s.items() if until_s > now_s}
-        self._used_until_s[tenant_id] = begun_s + count / per_s
+        if len(self._used) >= TENANTS_MAX:
+            self._used = {tenant: used for tenant, used in self._used.items() if used[0] > now_s}
+        self._used[tenant_id] = now_s + self._bounded_s(per_s, ahead_s + count / per_s), per_s
+
+    def give_back(self, tenant_id: str, per_s: float | None, count: int, *, of: int) -> None:
+        """Give some of the writes back that were taken at once, because they did not take place."""
+        if per_s is None or tenant_id not in self._used:
+            return
+        now_s = self._clock()
+        kept_s = self._bounded_s(per_s, of / per_s) - self._bounded_s(per_s, (of - count) / per_s)
+        self._used[tenant_id] = now_s + max(0.0, self._ahead_s(tenant_id, per_s, now_s) - kept_s), per_s
+
+    def _ahead_s(self, tenant_id: str, per_s: float, now_s: float) -> float:
+        """Return how long a tenant's rate is used up, also if that was another rate when it took its writes."""
+        until_s, at_per_s = self._used.get(tenant_id, (now_s, per_s))
+        return self._bounded_s(per_s, max(0.0, until_s - now_s) * at_per_s / per_s)
+
+    def _bounded_s(self, per_s: float, ahead_s: float) -> float:
+        return min(ahead_s, max(self._debt_s, 1 / per_s))

@@ -3,6 +3,7 @@
 A gateway without keys takes each request for the tenant that it names; it listens on loopback only.
 """
 
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -24,6 +25,7 @@ TENANT_HEADER = "Shardclock-Tenant"
 DEFAULT_TENANT = "default"
 TENANT = "tenant_id"  # the place in a request's state of its known caller's tenant
 BEARER = "bearer"
+NO_HOST = re.compile(r"[@/?#\\\s]")  # a host with one of these is read as another one by other programs
 # What a browser sends with a request of its user's own, or of the gateway's own page; other pages' have other values.
 OWN_SITES = frozenset({"none", "same-origin"})
 
@@ -131,6 +133,8 @@ def is_loopback(host: str) -> bool:
 
 
 def _host_of(place: str) -> str:
+    if NO_HOST.search(place.partition("//")[2]):
+        return ""
     try:
         return urlsplit(place).hostname or ""
     except ValueError:

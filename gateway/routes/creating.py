@@ -57,7 +57,7 @@ async def create_timer(request: Request) -> Response:
     refuse_unreadable_path(request)
     check_query(request, {WAIT["name"]: False})
     caller.require("write")
-    await gateway.quotas.take_writes(caller.tenant_id)
+    await gateway.quotas.take_write(caller.tenant_id)
     fields = await read_object(request, within_s=gateway.settings.gateway_body_s, such_as=TIMER)
     return await schedule(request, caller, timer_of(fields, caller), request_of(request, caller, fields))
 

@@ -1,7 +1,8 @@
 """Many timers with one request: a line of JSON for each, and a line with its outcome for each."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import aclosing, nullcontext
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated
 
@@ -46,6 +47,17 @@ LINES_ANSWERED = (
 Scheduler = Annotated[Caller, Depends(scoped("write"))]
 
 router = APIRouter(prefix=f"{TIMERS}/bulk", tags=["bulk"])
+
+
+@dataclass(slots=True)
+class _Tally:
+    """The lines of a body that count against the rate of its tenant: none that was refused or done before."""
+
+    written: int = 0
+
+    def count(self, outcomes: Iterable[Scheduled | Refused]) -> None:
+        """Count the lines of a part that were written."""
+        self.written += sum(isinstance(it, Scheduled) and not it.replayed for it in outcomes)
 
 
 class LineAnswer(BaseModel):
@@ -104,12 +116,20 @@ async def _schedule_all(gateway: Gateway, caller: Caller, body: bytes) -> list[b
     lines = [(number, line) for number, line in enumerate(body.split(b"\n"), start=1) if line.strip()]
     if len(lines) > LINES_MAX:
         raise Problem(TOO_LARGE, f"the body has {len(lines):,} lines; send at most {LINES_MAX:,} at once")
-    await gateway.quotas.take_writes(caller.tenant_id, len(lines))
-    with await gateway.quotas.room(caller.tenant_id) as room:
-        return await _schedule(gateway, caller, lines, room)
+    await gateway.quotas.take_lines(caller.tenant_id, len(lines))
+    tally = _Tally()
+    try:
+        with await gateway.quotas.room(caller.tenant_id) as room:
+            return await _schedule(gateway, caller, lines, room, tally)
+    finally:
+        # The request itself counts as one change, as a refused timer alone does.
+        unwritten = max(0, len(lines) - max(1, tally.written))
+        gateway.quotas.give_lines_back(caller.tenant_id, unwritten, of=len(lines))
 
 
-async def _schedule(gateway: Gateway, caller: Caller, lines: Sequence[tuple[int, bytes]], room: Room) -> list[bytes]:
+async def _schedule(
+    gateway: Gateway, caller: Caller, lines: Sequence[tuple[int, bytes]], room: Room, tally: _Tally
+) -> list[bytes]:
     """Schedule lines, and say what became of each.
 
     shape:   a `LineAnswer` for each, as JSON
@@ -139,11 +159,13 @@ async def _schedule(gateway: Gateway, caller: Caller, lines: Sequence[tuple[int,
                     await turns.give()
                 due_dates = [it.due_date for it in part.outcomes.values() if isinstance(it, Scheduled)]
                 is_any_done |= bool(due_dates)
+                tally.count(part.outcomes.values())
                 gateway.tell_shards(due_dates)
                 for number, timer in part.timers.items():
                     room.settle(timer, part.outcomes[number])
         except ImportBroken as broken:
             why = str(broken.__cause__)
+            tally.written += sum(number <= broken.last_line and number not in found for number, _ in lines)
             if not is_any_done:
                 raise unavailable(why) from None
             for number, _ in lines:

@@ -5,7 +5,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.access import Writer
+from gateway.access import Worker, Writer
 from gateway.answers.processes import ServiceTaskAnswer, ServiceTasksAnswer, TaskStateAnswer
 from gateway.fields import read_model
 from gateway.gateway import Here
@@ -129,7 +129,7 @@ async def activate_service_tasks(
     response_model=TaskStateAnswer,
     openapi_extra=body_of(ExtendRequest, example={"claim": 1, "lease": "PT30S"}),
 )
-async def extend_service_task(task_key: Key, request: Request, caller: Writer) -> Response:
+async def extend_service_task(task_key: Key, request: Request, caller: Worker) -> Response:
     """Keep a service task that was taken for longer; also after its lease, if nobody else has taken it."""
     asked = await read_model(request, ExtendRequest)
     lease_s = seconds_of("lease", asked.lease)
@@ -148,7 +148,7 @@ async def extend_service_task(task_key: Key, request: Request, caller: Writer) -
     response_model=TaskStateAnswer,
     openapi_extra=body_of(CompleteRequest, example={"claim": 1, "variables": ORDER}),
 )
-async def complete_service_task(task_key: Key, request: Request, caller: Writer) -> Response:
+async def complete_service_task(task_key: Key, request: Request, caller: Worker) -> Response:
     """Complete a service task that was taken; its instance goes on."""
     asked = await read_model(request, CompleteRequest)
 
@@ -166,7 +166,7 @@ async def complete_service_task(task_key: Key, request: Request, caller: Writer)
     response_model=TaskStateAnswer,
     openapi_extra=body_of(FailRequest, example={"claim": 1, "reason": "no box is left", "retries": 2}),
 )
-async def fail_service_task(task_key: Key, request: Request, caller: Writer) -> Response:
+async def fail_service_task(task_key: Key, request: Request, caller: Worker) -> Response:
     """Say that a service task could not be done; without further retries its instance has an incident."""
     asked = await read_model(request, FailRequest)
     retry_after_s = seconds_of("retry_after", asked.retry_after)
@@ -191,7 +191,7 @@ async def fail_service_task(task_key: Key, request: Request, caller: Writer) -> 
     response_model=TaskStateAnswer,
     openapi_extra=body_of(ThrowErrorRequest, example={"claim": 1, "code": "OUT_OF_STOCK"}),
 )
-async def throw_service_task_error(task_key: Key, request: Request, caller: Writer) -> Response:
+async def throw_service_task_error(task_key: Key, request: Request, caller: Worker) -> Response:
     """End a service task with an error of BPMN. An event of the model may catch it by its code."""
     asked = await read_model(request, ThrowErrorRequest)
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from gateway.limits.rates import BURST_S, RateLimits
+from gateway.limits.rates import BURST_S, DEBT_S, RateLimits
 from gateway.requests.problems import Problem
 from tests.support.factories import value
 from tests.support.gateways import NDJSON, Api, serving
@@ -59,6 +59,35 @@ def test_without_a_limit_there_is_none() -> None:
     assert taken(RateLimits(), "ada", None) == 1_000
 
 
+def test_writes_that_did_not_take_place_are_given_back() -> None:
+    limits = RateLimits(clock=Clock())
+    limits.take("ada", 8.0, 10_000)
+    limits.give_back("ada", 8.0, 9_992, of=10_000)
+
+    assert taken(limits, "ada") == 8
+
+
+def test_however_many_are_taken_at_once_the_wait_is_bounded() -> None:
+    clock = Clock()
+    limits = RateLimits(clock=clock)
+    limits.take("ada", 8.0, 10_000)
+    limits.give_back("ada", 8.0, 1, of=10_000)
+
+    clock.now_s += DEBT_S - 1.0
+    assert taken(limits, "ada") == 8
+    assert taken(limits, "ada", 0.001) == 0
+
+
+def test_a_higher_rate_pays_for_earlier_writes_sooner() -> None:
+    clock = Clock()
+    limits = RateLimits(clock=clock)
+    limits.take("ada", 0.1, 4)
+
+    clock.now_s += 20.0
+    assert taken(limits, "ada", 0.1) == 0
+    assert taken(limits, "ada", 100.0) == 198
+
+
 async def test_a_tenant_beyond_its_limit_is_told_when_to_ask_again_and_others_are_not(dsn: str) -> None:
     async with serving(dsn, gateway_rate_per_s=5.0) as api:
         done = [await api.post("/v1/timers", HOUR) for _ in range(30)]
@@ -81,3 +110,38 @@ async def test_each_line_of_many_counts(dsn: str, lines: int) -> None:
 
         assert await sent(api) == 200
         assert await sent(api) == (200 if lines == 3 else 429)
+
+
+@pytest.mark.parametrize("keyed", [False, True], ids=["refused", "replayed"])
+async def test_lines_that_write_nothing_use_up_no_rate(dsn: str, keyed: bool) -> None:
+    lines = [json.dumps({**HOUR, "idempotency_key": f"k{n}"}) if keyed else "0" for n in range(300)]
+    body = "\n".join(lines).encode()
+    if keyed:
+        async with serving(dsn) as api:
+            assert (await api.post("/v1/timers/bulk", body, Content_Type=NDJSON["Content-Type"])).status == 200
+    async with serving(dsn, gateway_rate_per_s=1.0) as api:
+        said = await api.post("/v1/timers/bulk", body, Content_Type=NDJSON["Content-Type"])
+        assert all(line.get("replayed") if keyed else line["outcome"] == "refused" for line in said.lines)
+        assert (await api.post("/v1/timers", HOUR)).status == 201
+
+
+async def test_the_next_body_waits_until_the_rate_has_paid_for_all_lines_and_a_single_write_a_minute(dsn: str) -> None:
+    body = b"\n".join([json.dumps(HOUR).encode()] * 1_000)
+    async with serving(dsn, gateway_rate_per_s=1.0) as api:
+        said = await api.post("/v1/timers/bulk", body, Content_Type=NDJSON["Content-Type"])
+        assert {line["outcome"] for line in said.lines} == {"created"}
+        single = await api.post("/v1/timers", HOUR)
+        more = await api.post("/v1/timers/bulk", body, Content_Type=NDJSON["Content-Type"])
+        assert (single.status, more.status) == (429, 429)
+        assert int(single.headers["Retry-After"]) <= DEBT_S
+        assert int(more.headers["Retry-After"]) > 900
+
+
+async def test_a_worker_ends_and_extends_service_tasks_while_its_tenant_has_used_up_its_rate(dsn: str) -> None:
+    async with serving(dsn, gateway_rate_per_s=0.01) as api:
+        await api.post("/v1/timers", HOUR)
+        (await api.post("/v1/service-tasks/activate", {"type": "pack"})).assert_problem("too-many", 429)
+        more = {"fail": {"reason": "no box"}, "throw": {"code": "NO_BOX"}}
+        for verb in ("complete", "extend", "fail", "throw"):
+            said = await api.post(f"/v1/service-tasks/7/{verb}", {"claim": 1, **more.get(verb, {})})
+            said.assert_problem("not-found", 404, "service task 7 is unknown")

@@ -197,6 +197,23 @@ async def test_each_tenant_has_its_own_rate(dsn: str, api: Api) -> None:
     assert [(await api.post("/v1/timers", HOUR)).status for _ in range(6)] == [201] * 6
 
 
+async def test_an_old_limit_refuses_no_request(dsn: str, api: Api) -> None:
+    await limit(dsn, rate_per_s=0.01, waiters_max=0)
+    with moved_clock(api) as ahead_s:
+        assert [(await api.post("/v1/timers", HOUR, **ACME)).status for _ in range(2)] == [201, 429]
+        await limit(dsn, rate_per_s=1_000.0, waiters_max=1)
+        ahead_s[0] += STALE_S - 1  # time for another look, and the last one is still relied on
+        assert (await api.post("/v1/timers?wait=PT0.01S", HOUR, **ACME)).status == 201
+
+        await limit(dsn, rate_per_s=1_000.0, waiters_max=0)
+        ahead_s[0] += STALE_S + 1
+        assert (await api.post("/v1/timers?wait=PT0.01S", HOUR, **ACME)).status == 429
+        await limit(dsn, rate_per_s=1_000.0, waiters_max=1)
+        ahead_s[0] += STALE_S - 1
+        key = await value(dsn, "select min(timer_key) from shardclock.timers")
+        assert (await api.get(f"/v1/timers/{key}/end?wait=PT0.01S", **ACME)).status == 204
+
+
 async def test_however_many_are_scheduled_a_tenant_is_looked_at_once_a_pause(dsn: str, api: Api) -> None:
     await limit(dsn, timers_max=1_000)
     sent: list[str] = []
