@@ -31,7 +31,7 @@ LOST_PLUS = (
 )
 HEADERS = sorted(
     {*HEEDED, *(it["name"] for *_, said in OPERATIONS for it in said.get("parameters", ()) if it["in"] == "header")},
-    key=str.lower,
+    key=lambda name: (name.lower(), name),
 )
 UNDERSTOOD = {200, 201, 202, 204, 404, 409}  # 404 and 409: the subject is not there, or has another state
 BOM = b"\xef\xbb\xbf"
