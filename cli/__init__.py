@@ -20,6 +20,8 @@ the result.
 """
 
 import gc
+import os
+import sys
 import warnings
 from typing import NoReturn
 
@@ -29,6 +31,7 @@ def main() -> NoReturn:
     # Nothing that modules make while they are loaded is garbage: to look for it took a fifth of a command's time. The
     # program enables it again, when its command is loaded.
     gc.disable()
+    _search_pythonpath_last()
     try:
         # Warnings are for developers, and a shell may make each of them an error.
         with warnings.catch_warnings(action="ignore"):
@@ -37,6 +40,14 @@ def main() -> NoReturn:
             run()
     finally:
         gc.enable()
+
+
+def _search_pythonpath_last() -> None:
+    """Find an app's modules on PYTHONPATH, and no module there that has the name of one of ours or of a library."""
+    given = [os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]  # noqa: PTH100
+    if given:
+        ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120 - pathlib loads slowly
+        sys.path[:] = [*(path for path in sys.path if os.path.abspath(path) not in given), ours, *given]  # noqa: PTH100
 
 
 __all__ = ["main"]

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from keepers.clock import seconds_of
 from sql.claims.fire import Fired, Firing, Planning
 from timers.model import ClaimedTimer
 from timers.occurrence import WITHOUT_END, Occurrence
@@ -45,6 +46,17 @@ def firing_of(timer: ClaimedTimer, now: datetime) -> Firing:
         missed=Missed(timer.missed),
     )
     return Firing(timer, *after)
+
+
+def held_and_forgotten(
+    due: Sequence[ClaimedTimer], *, now_s: float, lease_s: float
+) -> tuple[list[ClaimedTimer], list[ClaimedTimer]]:
+    """Separate the timers that a hold delays from those whose leases are over: the ramp limits what fires of these.
+
+    units:   now_s is Postgres's time in seconds since 1970
+    """
+    held = [timer for timer in due if now_s - seconds_of(timer.due_date) < lease_s]
+    return held, [timer for timer in due if now_s - seconds_of(timer.due_date) >= lease_s]
 
 
 @dataclass(frozen=True, slots=True)

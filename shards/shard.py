@@ -11,7 +11,7 @@ from keepers.registration import Registration
 from metrics.report import Reporter
 from shards.claim_planner import ClaimPlanner
 from shards.families import LAG_EDGES
-from shards.firing import firing_of, is_unplanned, leftover, planning_of
+from shards.firing import firing_of, held_and_forgotten, is_unplanned, leftover, planning_of
 from shards.locked import LockedTimers
 from shards.queue import TimerQueue
 from shards.settings import ShardSettings
@@ -144,7 +144,7 @@ class Shard:
     async def _fire_due(self) -> None:
         due = self._queue.pop_due(self._clock.now_s(), self._fire_batch)
         if self._heartbeat.last.hold_reason is not None:
-            await self._sort_out(due, [])  # they are forgotten: their leases run out
+            await self._wait_for_release(due)
             return
         if due:
             try:
@@ -156,6 +156,13 @@ class Shard:
                     self._fire_batch = max(1, len(due) // 2)
                 raise
             self._fire_batch = min(self._settings.fire_batch, 2 * self._fire_batch)
+
+    async def _wait_for_release(self, due: Sequence[ClaimedTimer]) -> None:
+        """Try timers again after the next heartbeat: a hold may be over, and a forgotten lease would delay them."""
+        now_s = self._clock.now_s()
+        held, forgotten = held_and_forgotten(due, now_s=now_s, lease_s=self._settings.lease_s)
+        self._queue.add(held, not_before_s=now_s + self._settings.heartbeat_s)
+        await self._sort_out(forgotten, [])
 
     async def _recall(self) -> None:
         """Read which timers we lease, if a claim's answer was lost: others can't fire them before the lease ends."""

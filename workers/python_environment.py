@@ -1,6 +1,9 @@
 """The environment of the Python processes that we start: without what a shell has set for another Python."""
 
+import os
+import sysconfig
 from collections.abc import Mapping
+from pathlib import Path
 
 # Ray can't be loaded without docstrings, nor where a warning is an error. The others make a process print, or wait for
 # commands when its work is done.
@@ -18,5 +21,9 @@ FOR_ANOTHER_PYTHON = frozenset(
 
 
 def for_our_python(environment: Mapping[str, str]) -> dict[str, str]:
-    """Leave out the variables that change how Python itself works; an app's modules are still found."""
-    return {name: value for name, value in environment.items() if name not in FOR_ANOTHER_PYTHON}
+    """Leave out the variables that change how Python itself works; an app's modules are still found, after ours."""
+    kept = {name: value for name, value in environment.items() if name not in FOR_ANOTHER_PYTHON}
+    if given := kept.get("PYTHONPATH"):
+        ours = (str(Path(__file__).resolve().parent.parent), sysconfig.get_path("purelib"))
+        kept["PYTHONPATH"] = os.pathsep.join([*dict.fromkeys(ours), given])
+    return kept

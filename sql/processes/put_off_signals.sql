@@ -28,8 +28,8 @@ told_of as (
         p.process_instance_key, coalesce(p.element_instance_key, 1), p.timer_key, coalesce(p.target_element_id, ''),
         :reason
     from put_off p
-    where :is_told::boolean and exists (
-        select from shardclock.instances i where i.instance_key = p.process_instance_key and i.ended_at is null
+    where :is_told::boolean and (
+        select i.ended_at is null from shardclock.instances i where i.instance_key = p.process_instance_key
     )
     on conflict on constraint incidents_pkey do update set sentence = excluded.sentence
 ),

@@ -16,6 +16,7 @@ from cluster.settings import load_settings
 from embedded.server import EmbeddedPostgres
 from sql.dsn import Dsn
 from sql.session import Session, StatementRefused, StoreUnavailable
+from tests.support import ROOT
 from tests.support.cluster_process import STOP_S, ClusterProcess
 from tests.support.memory import IN_MEMORY
 from tests.support.program import PROGRAM, run, until
@@ -183,7 +184,29 @@ def test_processes_of_ours_run_as_python_does_by_default(monkeypatch: pytest.Mon
     given = environment_with(Dsn("postgresql://x/x"), {})
 
     assert given.keys().isdisjoint(changing)
-    assert (given["PYTHONPATH"], given["PGHOST"]) == ("1", "1"), "handlers read these"
+    assert given["PGHOST"] == "1", "handlers read it"
+    assert given["PYTHONPATH"].split(os.pathsep)[0] == str(ROOT), "a module of ours is found before one of its name"
+    assert given["PYTHONPATH"].endswith(f"{os.pathsep}1"), "an app's modules are found"
+
+
+NAMES_OF_OURS = (
+    "bpmn", "cluster", "coordinator", "embedded", "engine", "gateway", "jobs", "keepers", "metrics", "service",
+    "shards", "sql", "timers", "webhooks", "workers", "asyncpg", "typing_extensions",
+)  # fmt: skip
+
+
+def add_modules_of_our_names(to: Path) -> None:
+    """Write modules of another project that fail if they are imported in place of ours."""
+    for name in NAMES_OF_OURS:
+        (to / f"{name}.py").write_text("raise ImportError('of another project')\n")
+
+
+def test_a_command_finds_its_own_modules_before_those_on_pythonpath(tmp_path: Path) -> None:
+    add_modules_of_our_names(tmp_path)
+
+    done = run("preview", "R/PT1H", "-n", "1", environment={"PYTHONPATH": str(tmp_path)}, cwd=tmp_path.parent)
+
+    assert (done.code, done.err) == (0, "")
 
 
 @pytest.mark.ray
@@ -191,6 +214,7 @@ def test_a_cluster_starts_and_fires_in_a_shell_where_everything_is_set_for_other
     # Given a shell with all of them at once, a mask that hides each new file, and an app that stands on PYTHONPATH
     apps = place / "apps"
     apps.mkdir()
+    add_modules_of_our_names(apps)
     (apps / "heeding.py").write_text("import shardclock\n@shardclock.on_timer('heard')\ndef heard(timer): ...\n")
     odd = place / "a directory with späces, and a long name, where no socket's path would fit"
     odd.mkdir()

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from shards.firing import Leftover, firing_of, is_unplanned, leftover, planning_of
+from shards.firing import Leftover, firing_of, held_and_forgotten, is_unplanned, leftover, planning_of
 from sql.claims.fire import Fired, Firing, Planning
 from tests.support.factories import ANCHOR, plain
 from timers.model import ClaimedTimer
@@ -39,6 +39,14 @@ def due(number: int) -> datetime:
 
 def nth(number: int) -> Occurrence:
     return Occurrence(number, due(number), ANCHOR, 0)
+
+
+def test_a_hold_keeps_timers_for_the_time_of_a_lease_and_forgets_the_others() -> None:
+    timers = [unplanned("R/PT1H"), unplanned("R/PT1H")]
+    due_s = ANCHOR.timestamp()
+
+    assert held_and_forgotten(timers, now_s=due_s + 9.9, lease_s=10.0) == (timers, [])
+    assert held_and_forgotten(timers, now_s=due_s + 10.0, lease_s=10.0) == ([], timers)
 
 
 def test_nothing_follows_a_plain_timer() -> None:
