@@ -1,0 +1,138 @@
+"""Starts that wait for an engine count against their tenant's quota, and a start does not read the waiting ones."""
+
+from __future__ import annotations
+
+import asyncpg
+import pytest
+
+from service import processes
+from service.processes import OverQuota
+from sql.session import Session
+from sql.tenants.tenants import count_usage, count_used, set_limits
+from tests.support.bpmn import model
+from tests.support.factories import query, value
+
+MODEL = model('<startEvent id="s"/><userTask id="u"/>', connected="s>u")
+START = "select shardclock.start_process('p') from generate_series(1, $1::integer)"
+KEEP = "select shardclock.publish_message('m', 'c' || n, time_to_live => 'PT1H') from generate_series(1, $1::integer) n"
+READ = """
+    select (s.seq_tup_read + coalesce(s.idx_tup_fetch, 0))::integer
+    from pg_stat_xact_user_tables s
+    where s.schemaname = 'shardclock' and s.relname = 'deliveries'
+"""
+NO_WAIT = {"lock_timeout": "200ms"}
+
+
+@pytest.fixture
+async def deployed(dsn: str) -> str:
+    """Deploy a process; no engine runs."""
+    async with Session(dsn, application="test") as session:
+        await processes.deploy(session, MODEL, resource="p.bpmn")
+    return dsn
+
+
+async def limit(dsn: str, **limits: int) -> None:
+    async with Session(dsn, application="test") as session:
+        await set_limits(session, "default", {f"{name}_max": most for name, most in limits.items()})
+
+
+async def add_waiting(dsn: str, count: int) -> None:
+    """Write starts that wait for an engine."""
+    await query(
+        dsn,
+        """
+        insert into shardclock.deliveries (
+            timer_key, next_attempt_at, due_date, created_at, occurrence, slot, tenant_id, timer_type, target, payload
+        )
+        select -n, now(), now(), now(), 1, n % 840, 'default', 'USER', 'process:instance', '{"kind": "begin"}'
+        from generate_series(1, $1::integer) n
+        """,
+        count,
+    )
+
+
+async def waiting(dsn: str) -> int:
+    return int(await value(dsn, "select count(*) from shardclock.deliveries"))
+
+
+@pytest.mark.parametrize(("quota", "others"), [(3, 3), (1_000, 1_000), (1_500, 1_500), (150_000, 150_052)])
+async def test_a_start_is_refused_when_as_many_wait_as_there_may_be(deployed: str, quota: int, others: int) -> None:
+    await limit(deployed, instances=quota)
+    await add_waiting(deployed, others)
+    for _ in range(2):
+        with pytest.raises(asyncpg.PostgresError, match=f"may have {quota} instances that have not ended, and has no"):
+            await query(deployed, START, 1)
+    await query(deployed, "delete from shardclock.deliveries where timer_key > $1", quota - others - 2)
+    await query(deployed, "update shardclock.tenant_usage set counted_at = '2020-01-01'")
+    assert await waiting(deployed) < quota
+    await query(deployed, START, 1)
+
+
+async def test_running_instances_and_waiting_starts_count_together(deployed: str) -> None:
+    await limit(deployed, instances=1_500)
+    await query(
+        deployed,
+        """
+        insert into shardclock.instances (instance_key, definition_key, version, tenant_id, process_id, state)
+        select -n, d.definition_key, 1, 'default', 'p', '{}'
+        from shardclock.definitions d, generate_series(1, 1000) n
+        """,
+    )
+    await add_waiting(deployed, 499)
+    async with Session(deployed, application="test") as session:
+        await query(deployed, "insert into shardclock.tenant_usage values ('default', 'instances')")
+        await count_usage(session, age_s=0, batch=100)
+        await processes.start(session, "p")
+        await query(deployed, "update shardclock.tenant_usage set counted_at = '2020-01-01' where resource = 'starts'")
+        with pytest.raises(OverQuota):
+            await processes.start(session, "p")
+        assert (await count_used(session, "default"))["instances"] == 1_500
+
+
+async def test_starts_do_not_read_those_that_wait(deployed: str) -> None:
+    backlog, more = 5_000, 200
+    await add_waiting(deployed, backlog)
+    connection = await asyncpg.connect(deployed)
+    try:
+        async with connection.transaction():
+            await connection.fetch(START, more)
+            read = await connection.fetchval(READ)
+    finally:
+        await connection.close()
+    assert await waiting(deployed) == backlog + more
+    assert read < 10 * backlog  # a count a second at most, however slow the machine is; not one for each start
+
+
+async def test_kept_messages_are_refused_while_no_engine_counts_them(deployed: str) -> None:
+    await limit(deployed, messages=1_500)
+    await query(deployed, KEEP, 1_500)
+    await query(deployed, "update shardclock.tenant_usage set counted_at = '2020-01-01'")
+    with pytest.raises(asyncpg.PostgresError, match="may have 1500 kept messages, and has no room for 1 more"):
+        await query(deployed, KEEP, 1)
+
+
+@pytest.mark.parametrize("is_counted", [False, True], ids=["never counted", "counted long ago"])
+async def test_a_start_waits_for_no_other_start_and_its_transaction_does_not_fail(
+    deployed: str, is_counted: bool
+) -> None:
+    if is_counted:
+        await query(deployed, START, 1)
+        await query(deployed, "update shardclock.tenant_usage set counted_at = '2020-01-01'")
+    before = await waiting(deployed)
+    first = await asyncpg.connect(deployed, server_settings=NO_WAIT)
+    other = await asyncpg.connect(deployed, server_settings=NO_WAIT)
+    try:
+        async with first.transaction():
+            await first.fetch(START, 1)
+            async with other.transaction(isolation="repeatable_read"):
+                await other.fetch("select count(*) from shardclock.tenant_usage")
+                await other.fetch(START, 1)
+            await other.fetch(START, 1)
+        async with other.transaction(isolation="repeatable_read"):
+            await other.fetch("select count(*) from shardclock.tenant_usage")
+            await first.fetch("update shardclock.tenant_usage set counted_at = '2020-01-01'")
+            await other.fetch(START, 1)
+    finally:
+        await first.close()
+        await other.close()
+    assert await waiting(deployed) == before + 4
