@@ -53,7 +53,11 @@ async def test_a_schedule_that_can_not_be_read_fails_alone_and_is_set_aside(pool
 
 async def test_a_schedule_that_sql_wrote_down_is_planned_by_a_shard_and_then_fires_on_its_grid(pool: ShardPool) -> None:
     key = await pool.db.fetchval("select shardclock.schedule_timer(schedule => '* * * * * *', name => 'tick')")
-    never = await pool.db.fetchval("select shardclock.schedule_timer(schedule => '0 0 30 2 *', name => 'never')")
+    never = await pool.db.fetchval(
+        "insert into shardclock.timers (timer_key, due_date, name, schedule, anchor, anchor_occurrence, repetitions)"
+        " values (nextval('shardclock.timer_key_seq'), now(), 'never', '0 0 30 2 *', now(), null, -1)"
+        " returning timer_key"
+    )
 
     shard = await pool.start()
     await pool.until_fired(2)

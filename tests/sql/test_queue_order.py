@@ -149,8 +149,13 @@ async def test_a_paused_start_and_a_rule_without_a_date_keep_nobody_waiting(
     dsn: str, shard: HolderClient, workers: list[JobWorker]
 ) -> None:
     await value(dsn, ASK)
-    await query(dsn, "select shardclock.pause_timers(array(select timer_key from shardclock.timers))")
-    await query(dsn, "select shardclock.schedule_timer(schedule => '0 8 1 1 *', name => 'n', target => 'job:refresh')")
+    await query(dsn, "select shardclock.pause_rows(array(select timer_key from shardclock.timers), null, true)")
+    await query(
+        dsn,
+        "insert into shardclock.timers"
+        " (timer_key, due_date, name, schedule, target, anchor, anchor_occurrence, repetitions)"
+        " values (nextval('shardclock.timer_key_seq'), now(), 'n', '0 8 1 1 *', 'job:refresh', now(), null, -1)",
+    )
 
     (second,) = await ask(dsn, shard)
 

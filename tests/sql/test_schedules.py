@@ -335,7 +335,9 @@ async def test_planned_once_a_schedule_is_not_planned_again(shard: HolderClient)
 async def test_what_no_shard_can_read_is_paused_with_the_reason_until_somebody_has_seen_to_it(
     shard: HolderClient,
 ) -> None:
-    key = await schedule(shard, schedule="0 0 30 2 *", name="beat", payload="1")
+    # Given a rule that no client can give
+    key = await schedule(shard, schedule="0 0 28 2 *", name="beat", payload="1")
+    await query(shard.dsn, "update shardclock.timers set schedule = '0 0 30 2 *'")
     (timer,) = (await shard.take()).claimed
     with pytest.raises(InvalidTimer) as refused:
         planning_of(timer)
