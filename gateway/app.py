@@ -11,6 +11,7 @@ from starlette.routing import BaseRoute, Route
 
 from gateway.access import keyed, unconditional
 from gateway.combining import Combiner
+from gateway.connections import connections_of
 from gateway.errors import HANDLERS
 from gateway.gateway import Gateway
 from gateway.limits.intake import Intake
@@ -72,6 +73,7 @@ READY_S = 1.0  # sooner than whoever probes gives up
 ELSEWHERE = "ask another gateway"
 NO_WAIT = f"ask without wait, or {ELSEWHERE}"
 STREAM = "follow the log, lease records or wait for a run here"
+HELD_SHARE = 2  # one connection in so many, at most, is held by callers who wait
 OTHERS_SHARE = 4  # one session in so many is lent to no tenant that has all the others
 INTAKE_BYTES = 48 * 1024 * 1024  # of bodies of many lines: three times as much memory
 QUOTA_SESSIONS = 2  # on Postgres, to count what tenants have
@@ -181,6 +183,8 @@ async def _opened(
         watching(health_pool) as watched,
     ):
         callers = KeyHolders(lookups) if needs_keys else Anyone()
+        held_most = connections_of(settings) // HELD_SHARE
+        held = Places(held_most, doing="wait at this gateway or follow the log", way_out=NO_WAIT, closes=True)
         gateway = Gateway(
             settings=settings,
             pool=pool,
@@ -193,10 +197,10 @@ async def _opened(
             timer_ends=timer_ends,
             instance_ends=instance_ends,
             task_lines=task_lines,
-            stream_places=Places(settings.gateway_streams_max, doing=STREAM, way_out=ELSEWHERE),
-            wait_places=Places(settings.gateway_waits_max, doing="wait here", way_out=NO_WAIT),
+            stream_places=Places(settings.gateway_streams_max, doing=STREAM, way_out=ELSEWHERE, within=held),
+            wait_places=Places(settings.gateway_waits_max, doing="wait here", way_out=NO_WAIT, within=held),
             task_wait_places=Places(
-                settings.gateway_task_waits_max, doing="wait for service tasks here", way_out=NO_WAIT
+                settings.gateway_task_waits_max, doing="wait for service tasks here", way_out=NO_WAIT, within=held
             ),
             models=models,
             previews=previews,

@@ -11,9 +11,11 @@ from ipaddress import IPv6Address, ip_address
 from typing import Protocol
 
 from gateway.limits.places import is_within_share
+from gateway.settings import GatewaySettings
 
 FILES_KEPT = 64  # for listeners, sockets of hints and metrics, modules and certificates
 LEAST = 16
+OTHER_SESSIONS = 10  # for keys, quotas, hints and waits
 YOUNG_S = 1.0  # a client's own next connections end none that has just begun: its request may be on its way
 SITE_CHARACTERS = 19  # of an IPv6 address in full: one client may have all of a /64
 
@@ -113,6 +115,11 @@ def site_of(address: str) -> str:
     if not isinstance(ip, IPv6Address):
         return address
     return str(ip.ipv4_mapped) if ip.ipv4_mapped else ip.exploded[:SITE_CHARACTERS]
+
+
+def connections_of(settings: GatewaySettings) -> int:
+    """Say how many connections of clients a gateway may have."""
+    return settings.gateway_connections_max or connections_max(settings.gateway_sessions + OTHER_SESSIONS)
 
 
 def connections_max(sessions: int) -> int:

@@ -16,7 +16,7 @@ import uvloop
 from fastapi import FastAPI
 
 from gateway.app import make_app
-from gateway.connections import Connections, connections_max
+from gateway.connections import Connections, connections_of
 from gateway.protocol import BoundedProtocol
 from gateway.requests.callers import is_loopback
 from gateway.settings import CannotServe, GatewaySettings, UnfitSchema
@@ -30,7 +30,6 @@ from sql.session import Session, StoreUnavailable
 STOP_S = 10  # for requests that have begun
 IDLE_S = 75  # longer than balancers keep an idle connection
 BACKLOG = 2_048
-OTHER_SESSIONS = 10  # for keys, quotas, hints and waits
 TEND_S, TICK_S = 1.0, 1.0
 PORT_FAULTS = (errno.EADDRINUSE, errno.EACCES)
 Tell = Callable[[str], None]
@@ -115,11 +114,10 @@ async def _keep_on(tend: Callable[[], None]) -> None:
 
 def config_of(app: FastAPI, settings: GatewaySettings, **more: Any) -> uvicorn.Config:
     """Say how an application is served, on the loop that runs already."""
-    most = settings.gateway_connections_max or connections_max(settings.gateway_sessions + OTHER_SESSIONS)
     return uvicorn.Config(
         app,
         loop="none",
-        http=partial(BoundedProtocol, connections=Connections(most)),  # type: ignore[arg-type] # uvicorn only calls it
+        http=partial(BoundedProtocol, connections=Connections(connections_of(settings))),  # type: ignore[arg-type] # uvicorn only calls it
         ws="none",
         log_config=None,
         access_log=False,

@@ -20,11 +20,17 @@ def is_within_share(own: int, free: int) -> bool:
 class Places:
     """Count which tenants have places, and know how many there are.
 
-    `doing` and `way_out` are parts of the refusing sentence, such as "wait here" and "ask without wait".
+    `doing` and `way_out` are parts of the refusing sentence, such as "wait here" and "ask without wait". Each place is
+    also one of those that it is `within`. If a place keeps a connection, a refusal `closes` it, so that refused callers
+    hold no connections that others could have.
     """
 
-    def __init__(self, most: int, *, doing: str, way_out: str) -> None:
-        self.most = most
+    def __init__(
+        self, most: int, *, doing: str, way_out: str, within: "Places | None" = None, closes: bool = False
+    ) -> None:
+        self.most: int = most if within is None else min(most, within.most)
+        self._within = within
+        self._closing = {"Connection": "close"} if closes or within is not None else {}
         self.taken = 0
         self._by_tenant: Counter[str] = Counter()
         self._doing = doing
@@ -44,27 +50,36 @@ class Places:
 
         errors:  Problem  none is free, or the tenant has its share; it says when to ask again
         """
+        self._require(tenant_id)
+        if self._within is not None:
+            self._within.take(tenant_id)
+        self.taken += 1
+        self._by_tenant[tenant_id] += 1
+
+    def leave(self, tenant_id: str) -> None:
+        """Leave a tenant's place to others."""
+        if self._within is not None:
+            self._within.leave(tenant_id)
+        self.taken -= 1
+        self._by_tenant[tenant_id] -= 1
+        if not self._by_tenant[tenant_id]:
+            del self._by_tenant[tenant_id]
+
+    def _require(self, tenant_id: str) -> None:
         if self.is_full:
-            raise unavailable(f"{self.most:,} {self._doing} already; {self._way_out}")
+            full = unavailable(f"{self.most:,} {self._doing} already; {self._way_out}")
+            full.headers |= self._closing
+            raise full
         own = self._by_tenant[tenant_id]
         if not is_within_share(own, self.most - self.taken):
             raise Problem(
                 OVER_QUOTA,
                 f"{own:,} of tenant {shortened(tenant_id)} {self._doing} already, its share of {self.most:,} places"
                 f" while others may want one; {self._way_out}",
-                headers={"Retry-After": str(RETRY_AFTER_S)},
+                headers={"Retry-After": str(RETRY_AFTER_S), **self._closing},
                 quota="places",
                 limit=own,
             )
-        self.taken += 1
-        self._by_tenant[tenant_id] += 1
-
-    def leave(self, tenant_id: str) -> None:
-        """Leave a tenant's place to others."""
-        self.taken -= 1
-        self._by_tenant[tenant_id] -= 1
-        if not self._by_tenant[tenant_id]:
-            del self._by_tenant[tenant_id]
 
     @contextmanager
     def one(self, tenant_id: str) -> Iterator[None]:

@@ -108,6 +108,24 @@ async def _task_waits(dsn: str) -> None:
         assert_share([it.result() for it in asked], answered=3)
 
 
+async def _held(dsn: str) -> None:
+    """Let callers of one tenant wait for ends and for tasks, and ask as another one from the same address."""
+    taking = {"type": "order.pack"}
+    async with serving(dsn, connections=32, gateway_connections_max=32) as api:
+        flood, key = of(api, "flood"), (await of(api, "flood").post("/v1/timers", HOUR)).json["timer_key"]
+        waits = [flood.get(f"/v1/timers/{key}/end?{WAIT}") for _ in range(10)]
+        waits += [flood.post(f"/v1/service-tasks/activate?{WAIT}", taking) for _ in range(10)]
+        async with asking(*waits) as asked:
+            await eventually(lambda: sum(it.done() for it in asked) == 8)
+            await eventually(lambda: len(api.app.state.connections) == 12)  # the refused callers hold none
+            assert (await of(api, "other").get("/v1/timers")).status == 200
+            assert (await of(api, "other").post("/v1/timers?wait=PT0.01S", HOUR)).status == 201
+            followed = await flood.get("/v1/log/stream")
+            followed.assert_problem("over-quota", 429, "its share of 16 places")
+            api.stop()
+        assert_share([it.result() for it in asked], answered=12)
+
+
 class Held:
     """A function whose calls wait until the test lets them go, and whose order is noted."""
 
@@ -353,6 +371,7 @@ FLOODS: dict[str, Flood] = {
     "Places to follow the log, or to wait for its records or for a run": _streams,
     "Places to wait for an end": _waits,
     "Places to wait for service tasks": _task_waits,
+    "The three kinds of places together": _held,
     "Models that are read": _models,
     "Previews of schedules, and explanations of a moment beyond a year": _previews,
     "Sessions on Postgres": _sessions,
