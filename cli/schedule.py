@@ -25,7 +25,7 @@ from cli.options import (
     called_of,
     rule_of,
 )
-from cli.output import BAD_INPUT, DONE, NOT_DONE, Json, err, print_json, print_table, tell
+from cli.output import ANSWER_LOST, BAD_INPUT, DONE, NOT_DONE, Json, err, print_json, print_table, tell
 from cli.payload import read_payload
 from cli.session import TIMEOUT_S, with_session
 from keepers.collector import collecting_seldom
@@ -137,10 +137,9 @@ def _schedule_file(
                 numbered = numbered_lines(lines, start=start_line)
                 with_session(lambda session: _import(session, numbered, report, defaults, bar), plans=CLIENT_PLANS)
         except ImportBroken:
-            _tell_report(report, refused_file, as_json=as_json)
+            _end_report(report, refused_file, as_json=as_json)
             raise
-        _tell_report(report, refused_file, as_json=as_json)
-    return NOT_DONE if report.refused else DONE
+        return _end_report(report, refused_file, as_json=as_json)
 
 
 @contextmanager
@@ -198,9 +197,30 @@ def _bar(total: int | None) -> Progress:
     return bar
 
 
-def _tell_report(report: ImportReport, refused_file: IO[bytes] | None, *, as_json: bool) -> None:
-    if refused_file is not None:
-        refused_file.write(b"".join(refused.line for refused in report.refused))
+def _end_report(report: ImportReport, refused_file: IO[bytes] | None, *, as_json: bool) -> int:
+    """Write the refused lines to their file, and print the report; return the exit code."""
+    is_kept = refused_file is None or _keep_refused(report, refused_file)
+    _tell_report(report, as_json=as_json)
+    if not is_kept:
+        return ANSWER_LOST
+    return NOT_DONE if report.refused else DONE
+
+
+def _keep_refused(report: ImportReport, file: IO[bytes]) -> bool:
+    """Write the refused lines; say on stderr why they can't be written, and return False then."""
+    try:
+        with file:
+            file.write(b"".join(refused.line for refused in report.refused))
+    except OSError as error:
+        tell(
+            f"shardclock: {file.name} can't be written: {error.strerror}; the report counts the scheduled timers:"
+            " send only its refused lines again"
+        )
+        return False
+    return True
+
+
+def _tell_report(report: ImportReport, *, as_json: bool) -> None:
     if as_json:
         refusals = [{"line": refused.number, "why": refused.why} for refused in report.refused]
         counts = {"scheduled": report.scheduled, "replaced": report.replaced, "unchanged": report.unchanged}

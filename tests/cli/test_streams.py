@@ -79,3 +79,25 @@ def test_a_refusal_that_can_t_be_written_keeps_its_exit_code(shell: Shell, redir
 def test_a_command_without_standard_error_does_its_work(shell: Shell) -> None:
     assert _run(shell, SCHEDULE, "2>&-") == (DONE, "")
     assert count(shell) == 1
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]], ids=["table", "json"])
+@pytest.mark.parametrize("bad", ["bad", "b" * 100_000], ids=["short", "longer than the buffer"])
+def test_refused_lines_that_can_t_be_written_leave_the_report_and_the_timers(
+    shell: Shell, form: list[str], bad: str
+) -> None:
+    done = subprocess.run(
+        [*PROGRAM, "schedule", "--file", "-", "--refused-to", "/dev/full", *form],
+        input=f'{{"delay":"PT9H"}}\n{bad}\n'.encode(),
+        capture_output=True,
+        env=os.environ | {"SHARDCLOCK_DSN": shell.dsn},
+        timeout=2 * BOUND_S,
+        check=False,
+    )
+
+    assert done.returncode == ANSWER_LOST
+    told = done.stderr.decode()
+    assert told.startswith("shardclock: /dev/full can't be written: No space left on device; the report counts")
+    assert "Traceback" not in told
+    assert b"scheduled" in done.stdout
+    assert count(shell) == 1
