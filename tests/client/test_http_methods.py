@@ -34,6 +34,10 @@ class Order(BaseModel):
     order: int
 
 
+class Named(BaseModel):
+    name: str
+
+
 class Ratio(BaseModel):
     ratio: float
 
@@ -353,9 +357,46 @@ LOOP.append(LOOP)
 async def test_what_has_no_form_in_json_is_refused(dsn: str, client: AsyncClient, payload: Any, sentence: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(sentence)}"):
         await client.schedule(delay="PT1H", payload=payload)
-    with pytest.raises(ValueError, match=f"^{re.escape(sentence)}"):
+    with pytest.raises(ValueError, match=f"^timer 1: {re.escape(sentence)}"):
         await anext(client.schedule_many([{"delay": "PT1H", "payload": payload}]))
     assert await pending_rows(dsn) == []
+
+
+HALF_PAIR = "half of a surrogate pair, which UTF-8 can't say; write whole characters"
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"payload": {"a": "\ud83d"}}, f"payload holds {HALF_PAIR}, at payload.a"),
+        ({"payload": ["a", ("\ude00b",)]}, f"payload holds {HALF_PAIR}, at payload[1][0]"),
+        ({"payload": {"a": {"\udfff": 1}}}, f"payload holds {HALF_PAIR}, at payload.a"),
+        ({"payload": Named.model_construct(name="\ud800")}, f"payload holds {HALF_PAIR}, at payload.name"),
+        ({"payload": "\ud83d\ude00"}, f"payload holds {HALF_PAIR}"),
+        ({"name": "n\ud83d"}, f"name holds {HALF_PAIR}"),
+        ({"target": "log\ud83d"}, f"target holds {HALF_PAIR}"),
+    ],
+    ids=lambda it: ascii(it)[:40],
+)
+async def test_half_of_a_surrogate_pair_is_refused(
+    dsn: str, client: AsyncClient, fields: dict[str, Any], sentence: str
+) -> None:
+    many: list[Any] = [{"delay": "PT1H"}, {"delay": "PT1H"} | fields]
+    with pytest.raises(ValueError, match=f"^{re.escape(sentence)}$"):
+        await client.schedule(delay="PT1H", **fields)
+    with pytest.raises(ValueError, match=f"^{re.escape(f'timer 2: {sentence}')}$"):
+        await anext(client.schedule_many(many))
+    assert await pending_rows(dsn) == []
+
+
+async def test_a_name_with_half_of_a_surrogate_pair_is_refused_wherever_it_is_written(client: AsyncClient) -> None:
+    for ask in (
+        lambda: client.get(name="n\ud83d"),
+        lambda: client.cancel(name="n\ud83d"),
+        lambda: anext(client.list(name_prefix="n\ud83d")),
+    ):
+        with pytest.raises(ValueError, match=rf"^name\w* '.*' is refused: it holds {HALF_PAIR}$"):
+            await ask()
 
 
 async def test_a_local_time_in_a_payload_stays_local(client: AsyncClient) -> None:

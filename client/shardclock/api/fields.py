@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 
 from pydantic_core import to_jsonable_python
 
-from shardclock.api.unchanged import NoForm, refuse_changed, why_changed
+from shardclock.api.unchanged import NoForm, refuse_changed, refuse_half_pairs, why_changed
 from shardclock.reason import one_line
 from shardclock.refusal import shown
 
@@ -81,12 +81,14 @@ def json_of(fields: Mapping[str, object], *, ascii_only: bool = False) -> str:
     try:
         for name, value in given.items():
             refuse_changed(name, value)
-        return json.dumps(given, default=_jsonable, allow_nan=False, ensure_ascii=ascii_only, separators=(",", ":"))
+        text = json.dumps(given, default=_jsonable, allow_nan=False, ensure_ascii=ascii_only, separators=(",", ":"))
     except NoForm:
         raise
     except (TypeError, ValueError, RecursionError) as error:
         whys = (_why_not(name, value) for name, value in given.items())
         raise ValueError(next(filter(None, whys), _no_form(given, error))) from error
+    refuse_half_pairs(text)
+    return text
 
 
 def _jsonable(value: object) -> object:

@@ -1,6 +1,7 @@
 """Refuse what JSON would give back as something else, with its place in the field."""
 
 import json
+import re
 from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction
@@ -9,6 +10,8 @@ from math import isfinite
 from shardclock.refusal import shown
 
 AS_THEY_ARE = (str, bool, int, type(None))
+HALF = re.compile("[\ud800-\udfff]")
+HALF_PAIR = "half of a surrogate pair, which UTF-8 can't say; write whole characters"
 NO_NUMBERS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 CHANGED: tuple[tuple[tuple[type, ...], str], ...] = (
     ((set, frozenset), "and JSON has no set; write a list"),
@@ -34,6 +37,18 @@ def refuse_changed(name: str, value: object) -> None:
         return  # the encoder refuses it in a sentence, or Postgres does for its depth
 
 
+def refuse_half_pairs(text: str) -> None:
+    """Refuse the JSON of fields if UTF-8 can't say one of its texts.
+
+    errors:  NoForm  names the field, the rule, the way out, and the part's place if it is not the whole field
+    """
+    if not HALF.search(text):
+        return
+    for name, value in json.loads(text).items():
+        for path in _half_pairs(name, value):
+            raise NoForm(f"{name} holds {HALF_PAIR}" + (f", at {path}" if path != name else ""))
+
+
 def why_changed(value: object) -> str | None:
     """Say why JSON would give a value back as something else, parts aside; None: it would not."""
     if isinstance(value, float):
@@ -55,6 +70,20 @@ def _changed_parts(path: str, value: object) -> Iterator[tuple[str, str]]:
             yield from _changed_parts(f"{path}[{place}]", part)
     elif why := why_changed(value):
         yield path, why
+
+
+def _half_pairs(path: str, value: object) -> Iterator[str]:
+    """Yield the place of each text that has half of a surrogate pair; a key's place is its object's."""
+    if isinstance(value, str) and HALF.search(value):
+        yield path
+    elif isinstance(value, dict):
+        for key, part in value.items():
+            if HALF.search(key):
+                yield path
+            yield from _half_pairs(f"{path}.{key}", part)
+    elif isinstance(value, list):
+        for place, part in enumerate(value):
+            yield from _half_pairs(f"{path}[{place}]", part)
 
 
 def _text_of(key: object) -> str:

@@ -10,6 +10,7 @@ from uuid import uuid4
 from pydantic_core import to_jsonable_python
 
 from shardclock.api.fields import Length, Moment, json_of, require_one
+from shardclock.api.unchanged import HALF, HALF_PAIR
 from shardclock.durations import seconds_of
 from shardclock.refusal import shown
 
@@ -131,7 +132,11 @@ def number(name: str, key: object, *, instead: str = "") -> str:
 
 
 def segment(name: str) -> str:
-    """Write a name as one part of a path."""
+    """Write a name as one part of a path.
+
+    errors:  ValueError  UTF-8 can't say it
+    """
+    _refuse_half_pair("name", name)
     return DOTS.get(name) or quote(name, safe="")
 
 
@@ -144,8 +149,19 @@ def body_of(fields: Mapping[str, object]) -> bytes:
 
 
 def query_of(**query: object) -> dict[str, str | int | Sequence[str]]:
-    """Write a query; a value that is None is left out, and each of several is given."""
+    """Write a query; a value that is None is left out, and each of several is given.
+
+    errors:  ValueError  UTF-8 can't say a value
+    """
+    for name, value in query.items():
+        for text in value if isinstance(value, list | tuple) else (value,):
+            _refuse_half_pair(name, text)
     return {name: to_jsonable_python(value) for name, value in query.items() if value is not None}
+
+
+def _refuse_half_pair(name: str, text: object) -> None:
+    if isinstance(text, str) and HALF.search(text):
+        raise ValueError(f"{name} {shown(text)} is refused: it holds {HALF_PAIR}")
 
 
 def _key(given: str | None) -> str:

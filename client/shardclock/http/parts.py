@@ -111,7 +111,7 @@ def parts_of(timers: Iterable[New | NewLine], *, lines_max: int) -> Iterator[Par
                 f"timer {number}, {shown(timer)}, is refused: it must be a mapping of a timer's fields, such as"
                 f" {EXAMPLE}"
             )
-        line = body_of(timer)
+        line = _line_of(number, timer)
         if waiting and (len(waiting) == lines_max or size + len(line) > PART_BYTES_MAX):
             yield Part(waiting, frozenset(repeatable))
             waiting, repeatable, size = {}, set(), 0
@@ -121,6 +121,13 @@ def parts_of(timers: Iterable[New | NewLine], *, lines_max: int) -> Iterator[Par
             repeatable.add(number)
     if waiting:
         yield Part(waiting, frozenset(repeatable))
+
+
+def _line_of(number: int, timer: New | NewLine) -> bytes:
+    try:
+        return body_of(timer)
+    except ValueError as error:
+        raise ValueError(f"timer {number}: {error}") from error
 
 
 def _is_repeatable(timer: New | NewLine) -> bool:
