@@ -6,9 +6,9 @@
 --        paused, or its rule is not planned yet), next_key bigint or null (the timer of the next start), paused_start
 --        timestamptz or null (when it would have started, were its next start not paused), paused_at timestamptz,
 --        paused_why text, paused_by text (what the log still has of the pause), waiting bigint (starts that are due and
---        wait), retry_at timestamptz or null, run_id text or null, run_attempt integer, run_started_at timestamptz,
---        cancel_why text, progress double precision,
---        message text, holder bigint, last_start timestamptz, last_finish timestamptz, last_success timestamptz,
+--        wait), retry_at timestamptz or null (none while it is disabled), run_id text or null,
+--        run_attempt integer, run_started_at timestamptz, cancel_why text, progress double precision, message text,
+--        holder bigint, last_start timestamptz, last_finish timestamptz, last_success timestamptz,
 --        last_outcome text, last_reason text, runs bigint, successes bigint, failures bigint, crashes bigint,
 --        consecutive_failures integer, consecutive_crashes integer (without the present run), p50_s double precision,
 --        p99_s double precision (of its kept runs that succeeded), disabled_at timestamptz, disabled_why text,
@@ -22,7 +22,7 @@ select
     case when t.paused_due_date is null and not t.is_unplanned then t.due_date end as next_start,
     t.timer_key as next_key,
     t.paused_due_date as paused_start, l.recorded_at as paused_at, l.why as paused_why, l.who as paused_by,
-    d.waiting, d.retry_at,
+    d.waiting, case when j.disabled_at is null then d.retry_at end as retry_at,
     j.run_timer_key || '.' || j.run_claims as run_id,
     j.run_attempt, j.run_started_at, j.cancel_why, r.progress, r.message, j.run_holder as holder,
     j.last_start, j.last_finish, j.last_success, j.last_outcome, j.last_reason, j.runs, j.successes, j.failures,

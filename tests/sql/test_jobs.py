@@ -325,6 +325,22 @@ async def test_a_run_of_a_job_that_was_disabled_meanwhile_is_its_last(
     assert await is_whole(dsn) == []
 
 
+async def test_a_disabled_job_has_no_next_attempt_until_it_is_enabled(
+    dsn: str, shard: HolderClient, worker: JobWorker
+) -> None:
+    await declare(dsn, job_spec(every_s=3_600.0))
+    await fire(shard)
+    await worker.end(await worker.one(), RunOutcome.FAILED, delay_s=30.0, reason="no")
+    retry_at = (await job_of(dsn)).retry_at
+    assert retry_at is not None
+
+    await value(dsn, "select shardclock.disable_job('refresh', 'too slow')")
+    assert (await job_of(dsn)).retry_at is None
+
+    await value(dsn, "select shardclock.enable_job('refresh')")
+    assert (await job_of(dsn)).retry_at == retry_at
+
+
 async def test_starts_of_a_job_that_is_disabled_or_unknown_are_dropped(
     dsn: str, shard: HolderClient, worker: JobWorker
 ) -> None:
