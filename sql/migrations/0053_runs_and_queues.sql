@@ -15,8 +15,8 @@ begin atomic
         select t.timer_key, coalesce(t.paused_due_date, t.due_date) as due_date
         from shardclock.timers t
         where t.timer_key = any (timer_keys)
-            -- A run that was asked for has a due date, whether its schedule is planned or not.
-            and num_nonnulls(t.anchor_occurrence, t.kept_due_date) > 0
+            -- A run over an unplanned schedule can be given a date. A shift counts from the schedule's own date.
+            and (t.anchor_occurrence is not null or (t.kept_due_date is not null and new_due is not null))
             and (
                 operation is null
                 or not exists (

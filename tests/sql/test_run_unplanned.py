@@ -153,7 +153,7 @@ async def make_again(client: HolderClient) -> None:
 
 async def move_and_run(client: HolderClient) -> None:
     """Move the run away, and ask for it once more."""
-    assert await reschedule_timer(client.session, BEAT, Shift("P1D")) == "RESCHEDULED"
+    assert await reschedule_timer(client.session, BEAT, datetime(2031, 1, 1, tzinfo=UTC)) == "RESCHEDULED"
     assert await run_timer(client.session, BEAT) == "RESCHEDULED"
 
 
@@ -198,20 +198,43 @@ async def test_a_plain_timer_that_replaces_the_schedule_takes_over_no_run(
 
 
 @pytest.mark.parametrize("to", [Shift("P1D"), datetime(2031, 1, 1, tzinfo=UTC)])
-async def test_a_move_of_an_unplanned_schedule_is_refused_and_one_of_its_run_is_done(
-    shard: HolderClient, client: HolderClient, to: Any
-) -> None:
+async def test_a_move_of_an_unplanned_schedule_is_refused(client: HolderClient, to: Any) -> None:
     key = await make(client)
+
     with pytest.raises(StatementRefused, match="has no date yet: a running cluster plans its schedule"):
         await reschedule_timer(client.session, BEAT, to)
     assert await shift_timers(client.session, [key], Shift("P1D"), operation="s") == 0
 
+
+async def test_a_run_over_an_unplanned_schedule_is_moved_to_a_date(shard: HolderClient, client: HolderClient) -> None:
+    await make(client)
     await run_timer(client.session, BEAT)
-    assert await reschedule_timer(client.session, BEAT, to) == "RESCHEDULED"
+
+    assert await reschedule_timer(client.session, BEAT, datetime(2031, 1, 1, tzinfo=UTC)) == "RESCHEDULED"
     await serve(shard)
 
     assert await numbers(shard.dsn) == []
     assert (await row(shard.dsn))["due_date"] > datetime.now(UTC)
+
+
+@pytest.mark.parametrize("by", ["P1D", "-P1D"])
+@pytest.mark.parametrize("is_paused", [False, True], ids=["pending", "paused"])
+async def test_a_shift_of_a_run_over_an_unplanned_schedule_is_refused_and_the_run_fires(
+    shard: HolderClient, client: HolderClient, by: str, is_paused: bool
+) -> None:
+    key = await make(client)
+    await run_timer(client.session, BEAT)
+    if is_paused:
+        await pause_timer(client.session, BEAT)
+
+    with pytest.raises(StatementRefused, match="has no date yet: a running cluster plans its schedule"):
+        await reschedule_timer(client.session, BEAT, Shift(by))
+    assert await shift_timers(client.session, [key], Shift(by), operation="s") == 0
+
+    if is_paused:
+        await resume_timer(client.session, BEAT)
+    await serve(shard)
+    assert ("TRIGGERED", 1) in await numbers(shard.dsn)
 
 
 async def test_a_shard_that_planned_the_version_before_the_run_loses_its_plan(
