@@ -1,7 +1,8 @@
 """Bound the bytes of long answers that one gateway holds for clients that have not read them yet.
 
 An answer that has its length and more than one piece counts from its begin until its client has read all but the last
-pieces. A GET that finds no room is refused. A change is done by then, so it is answered, and its bytes count.
+pieces. A GET that finds no room is refused. A change is done by then, so it is answered; its bytes
+count up to its tenant's share, so that other tenants find room.
 """
 
 from collections import Counter
@@ -39,10 +40,13 @@ class Unsent:
                 headers={"Retry-After": str(RETRY_AFTER_S)},
             )
 
-    def add(self, tenant_id: str, size: int) -> None:
-        """Count bytes that are being sent."""
-        self.bytes += size
-        self._by_tenant[tenant_id] += size
+    def add(self, tenant_id: str, size: int) -> int:
+        """Count bytes that are being sent, up to the tenant's share; return how many were counted."""
+        left = PER_FREE * (self.bytes_max - self.bytes) - self._by_tenant[tenant_id]
+        counted = max(0, min(size, left // (PER_FREE + 1)))
+        self.bytes += counted
+        self._by_tenant[tenant_id] += counted
+        return counted
 
     def remove(self, tenant_id: str, size: int) -> None:
         """Count bytes no longer, because they are sent or given up."""
@@ -79,6 +83,7 @@ class _Answer:
         self._send = send
         self._unsent: Unsent | None = None
         self._size = 0
+        self._counted = 0
         self._is_refused = False
 
     async def send(self, message: Message) -> None:
@@ -95,7 +100,7 @@ class _Answer:
     def end(self) -> None:
         """Count its bytes no longer."""
         if self._unsent is not None:
-            self._unsent.remove(self._tenant_id, self._size)
+            self._unsent.remove(self._tenant_id, self._counted)
 
     @property
     def _tenant_id(self) -> str:
@@ -114,7 +119,7 @@ class _Answer:
                 await problem.answer()(self._scope, self._receive, self._send)
                 return
             self._unsent, self._size = unsent, length
-            unsent.add(self._tenant_id, length)
+            self._counted = unsent.add(self._tenant_id, length)
         await self._send(message)
 
     async def _send_pieces(self, message: Message) -> None:

@@ -8,6 +8,7 @@ import aiohttp
 import pytest
 
 from gateway.limits.places import Places
+from gateway.limits.unsent import Unsent
 from gateway.requests.problems import Problem
 from tests.support.factories import BOUND_S, value
 from tests.support.gateways import Said, serving
@@ -33,6 +34,20 @@ def test_places_are_taken_and_given_back_also_after_an_error() -> None:
     with pytest.raises(ZeroDivisionError), places.one("ada"):
         raise ZeroDivisionError
     assert (places.taken, places.is_full) == (0, False)
+
+
+def test_answers_to_changes_leave_room_for_the_long_answers_of_other_tenants() -> None:
+    unsent = Unsent(100)
+    counted = [unsent.add("ada", size) for size in (60, 1_000, 60)]
+
+    assert unsent.bytes == 75
+    unsent.require("bob", 18)
+    with pytest.raises(Problem, match="are not read yet"):
+        unsent.require("ada", 1)
+    for size in counted:
+        unsent.remove("ada", size)
+    assert unsent.bytes == 0
+    unsent.require("ada", 75)
 
 
 async def test_as_many_follow_the_log_as_may_also_if_all_come_at_once(dsn: str) -> None:
