@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Annotated
 
 from fastapi import Depends
@@ -11,7 +12,15 @@ from gateway.gateway import gateway_of
 from gateway.reference.openapi import FOR_ALL_TENANTS, SCOPE
 from gateway.requests.callers import Caller
 from gateway.requests.problems import NOT_ALLOWED, REFUSED, Problem
-from gateway.requests.recording import LOOKING, RECORDED_SCOPES, act_of, begin_act, drop_act
+from gateway.requests.recording import (
+    LOOKING,
+    RECORDED_SCOPES,
+    act_of,
+    begin_act,
+    drop_act,
+    give_back_unrecorded,
+    is_dry_run,
+)
 from service.audit import DONE
 from service.job_runs import TARGET_OF_JOB
 from sql.audit.acts import record_act
@@ -55,8 +64,12 @@ def _begin_tenants_act(request: Request, caller: Caller) -> None:
 
     errors:  Problem  it may do no more now that is recorded
     """
+    if is_dry_run(request):
+        return
     if not caller.is_operator:
-        gateway_of(request).quotas.take_act(caller.tenant_id)
+        quotas = gateway_of(request).quotas
+        quotas.take_act(caller.tenant_id)
+        give_back_unrecorded(request, partial(quotas.give_act_back, caller.tenant_id))
     begin_act(request, caller, tenant_id=caller.tenant_id)
 
 

@@ -6,6 +6,7 @@ A route whose caller needs the scope `operate` or `admin` begins an act where th
 what is many transactions or none.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
@@ -25,6 +26,7 @@ LOOKING = frozenset({"GET", "HEAD"})
 RECORDED_SCOPES = frozenset({"operate", "admin"})
 # Consumers do these thousands of times an hour, and they change nothing but the group's own place.
 WORK = frozenset({"consumers lease", "consumers acknowledge"})
+TRUE = frozenset({"1", "on", "t", "true", "y", "yes"})  # as a route's bool is read
 BY_METHOD = {"POST": "add", "PUT": "set", "PATCH": "change", "DELETE": "remove"}
 # What the command line calls otherwise.
 CALLED = {
@@ -61,9 +63,19 @@ def verb_of(method: str, path: str) -> str:
     return CALLED.get(named, named)
 
 
+def is_dry_run(request: Request) -> bool:
+    """Say whether a request only asks what would be done, which leaves no record."""
+    return request.query_params.get("dry_run", "").lower() in TRUE
+
+
+def give_back_unrecorded(request: Request, give_back: Callable[[], None]) -> None:
+    """Give the place of a tenant's act back if its thing is not there: such an act leaves no record."""
+    request.state.give_act_back = give_back
+
+
 def begin_act(request: Request, caller: Caller, *, tenant_id: str | None) -> None:
     """Begin to record what an operator does by this request, for a tenant or for the whole installation."""
-    if request.method in LOOKING:
+    if request.method in LOOKING or is_dry_run(request):
         return
     verb = verb_of(request.method, request.scope["route"].path)
     if verb in WORK:
@@ -111,6 +123,10 @@ class Recorded:
         async def recording(message: Message) -> None:
             nonlocal is_replaced
             if message["type"] == "http.response.start":
+                give_back = state.pop("give_act_back", None)
+                if give_back is not None and message["status"] == HTTPStatus.NOT_FOUND:
+                    state.pop("act", None)
+                    give_back()
                 unrecorded = await _end_act(scope, state.pop("act", None), message["status"])
                 if unrecorded is not None:
                     is_replaced = True
