@@ -22,6 +22,7 @@ from pathlib import Path
 
 import psutil
 
+from embedded.modes import ensure_private, make_private
 from embedded.reasons import cause_in, fatal_in
 from embedded.unnamed_user import has_name, programs_for_unnamed
 
@@ -86,7 +87,7 @@ class Postmaster:
     def prepare(self) -> None:
         """Make the directory, and give the server's user access to it and to the binaries."""
         self._check_path()
-        self.data_dir.mkdir(parents=True, exist_ok=True)
+        ensure_private(self.data_dir)
         if self.user is None:
             return
         self._ensure_user(self.user)
@@ -148,7 +149,7 @@ class Postmaster:
     def _make_data(self) -> None:
         fresh = self.data_dir / "pgdata.new"  # renamed when whole: an interrupted initdb leaves no half data
         shutil.rmtree(fresh, ignore_errors=True)
-        fresh.mkdir(mode=0o700)
+        make_private(fresh)
         if self.user is not None:
             shutil.chown(fresh, self.user, self.user)
         with nullcontext(self.bin) if has_name() else programs_for_unnamed(self.bin, self.data_dir) as programs:
@@ -183,7 +184,7 @@ class Postmaster:
             return
         owner = self.pgdata.stat().st_uid
         try:
-            path.mkdir(mode=0o700)
+            make_private(path)
             os.chown(path, owner, -1)
         except FileExistsError:
             found = path.lstat()

@@ -1,11 +1,15 @@
 """Find the reason for a failure in what Postgres or one of its programs has said."""
 
+import errno
+import os
 import re
 
 FATAL = re.compile(
     r"(?:FATAL|PANIC):  (?!the database system is )(.+)"
 )  # not the answer to clients: "... is starting up"
 ERROR = re.compile(r"^\w+: error: (.+)$", re.MULTILINE)
+# The first line with a reason of the kernel is the cause; Postgres may panic because of it.
+KERNEL = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO))
 # These say what failed. The line before says why, with the errno.
 NO_SOCKET = "could not create any Unix-domain sockets"
 WHY_NO_SOCKET = re.compile(r"LOG:  (could not (?:bind|create) Unix.+|Unix-domain socket path .+)")
@@ -16,6 +20,8 @@ def fatal_in(log: str) -> str:
     found: list[str] = FATAL.findall(log)
     if not found:
         return ""
+    if by_kernel := next((line for line in found if line.endswith(KERNEL)), None):
+        return by_kernel
     causes: list[str] = WHY_NO_SOCKET.findall(log) if found[-1] == NO_SOCKET else []
     return causes[-1] if causes else found[-1]
 

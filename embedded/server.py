@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO
 from urllib.parse import quote
 
+from embedded.modes import open_lock
 from embedded.postmaster import PORT, START_S, STOP_S, VERSIONS, EmbeddedPostgresError, Postmaster, attempts
 
 __all__ = ["EmbeddedPostgres", "EmbeddedPostgresError"]
@@ -112,7 +113,7 @@ class EmbeddedPostgres:
     def _join(self) -> None:
         self._postmaster.prepare()
         with self._turn():
-            self._use = (self._data_dir / "users.lock").open("ab")
+            self._use = open_lock(self._data_dir / "users.lock")
             # Shardclock takes the exclusive lock only within a turn, and this turn is ours: the shared lock is free.
             if not _lock(self._use, fcntl.LOCK_SH):
                 raise EmbeddedPostgresError(f"something that isn't Shardclock has locked {self._use.name}")
@@ -121,7 +122,7 @@ class EmbeddedPostgres:
     @contextmanager
     def _turn(self) -> Iterator[None]:
         """Wait until no other process or thread starts or stops this server, and make them wait."""
-        with (self._data_dir / "turn.lock").open("ab") as file:
+        with open_lock(self._data_dir / "turn.lock") as file:
             if not any(_lock(file, fcntl.LOCK_EX) for _ in attempts(TURN_S)):
                 busy = f"another process has been starting or stopping it for {TURN_S:.0f} s"
                 raise EmbeddedPostgresError(f"can't get at the Postgres in {self._data_dir}: {busy}")

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from shutil import rmtree
 
+from embedded.modes import make_private
+
 # `getpwuid(uid)` finds nothing. `getpwent()` returns an entry of the same shape, the first of all.
 ASKED, ASKED_INSTEAD = b"\0getpwuid\0", b"\0getpwent\0"
 PROGRAMS = ("initdb", "postgres")
@@ -36,7 +38,8 @@ def programs_for_unnamed(programs: Path, place: Path) -> Iterator[Path]:
     rmtree(root, ignore_errors=True)
     copies = root / package.name / version.name / programs.name
     try:
-        copies.mkdir(parents=True)
+        for folder in (root, copies.parent.parent, copies.parent, copies):
+            make_private(folder)
         # Both find their other files relative to their own place.
         for beside in version.iterdir():
             if beside.name != programs.name:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 import sys
 import tempfile
@@ -35,6 +36,11 @@ running bootstrap script ... 2026-11-29 20:00:00.000 UTC [7] FATAL:  could not w
 child process exited with exit code 1
 initdb: removing contents of data directory "/d/pgdata.new"
 """  # noqa: E501
+INODES_FULL = """\
+running bootstrap script ... 2026-11-29 20:00:00 UTC [7] FATAL:  could not create file "base/1/2704": No space left on device
+2026-11-29 20:00:00 UTC [7] PANIC:  cannot abort transaction 1, it was already committed
+child process was terminated by signal 6: Aborted
+"""  # noqa: E501
 NO_SOCKET = """\
 2026-11-29 20:00:00 UTC [7] LOG:  could not bind Unix address "/d/.s.PGSQL.5432": Address already in use
 2026-11-29 20:00:00 UTC [7] HINT:  Is another postmaster already running on port 5432?
@@ -55,6 +61,7 @@ def data_dir() -> Iterator[Path]:
     ("words", "cause"),
     [
         (DISK_FULL, 'could not write to file "base/1/1255": No space left on device'),
+        (INODES_FULL, 'could not create file "base/1/2704": No space left on device'),
         ("initdb: error: could not access /d: Permission denied\n", "could not access /d: Permission denied"),
         ("pg_ctl: could not open log file\n", "pg_ctl: could not open log file"),
         ("x [7] PANIC:  could not write to pg_wal/x: No space left\n", "could not write to pg_wal/x: No space left"),
@@ -87,6 +94,27 @@ def test_a_user_without_a_name_makes_and_uses_a_database(data_dir: Path, version
 
     assert (data_dir / "pgdata" / "PG_VERSION").read_text().strip() == str(version)
     assert not (data_dir / "programs.new").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
+@pytest.mark.parametrize("umask", [0, 0o777])
+def test_the_permissions_of_a_database_do_not_depend_on_the_umask(data_dir: Path, umask: int) -> None:
+    place = data_dir / "parent" / "d"
+    for _ in ("made", "used again"):
+        done = subprocess.run(
+            [sys.executable, "-c", f"{BECOME_UNNAMED}\nos.umask({umask})\n{USE}", str(place), "18"],
+            cwd=ROOT,
+            env={"PATH": os.environ["PATH"]},
+            capture_output=True,
+            text=True,
+            timeout=END_S,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+
+    found = {it.name: stat.S_IMODE(it.stat().st_mode) for it in (place.parent, place, *place.iterdir())}
+    assert found == {"parent": 0o755, "d": 0o700, "pgdata": 0o700, "turn.lock": 0o600, "users.lock": 0o600}
 
 
 @pytest.mark.slow
