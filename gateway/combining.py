@@ -9,11 +9,14 @@ tenant have a writer apart for a while.
 
 import asyncio
 import time
-from collections import deque
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from types import TracebackType
 from typing import Self
 
+from gateway.limits.places import Places
 from sql.clients.outcomes import Locked, Refused, Scheduled
 from sql.clients.scheduling import Batch
 from sql.clients.writing import LockPatience
@@ -25,6 +28,7 @@ from timers.model import NewTimer
 
 WRITERS = 2
 BATCH_TIMERS = 200
+BATCH_CHARACTERS = 2**20  # of payloads: a batch of large ones would keep the timers of other tenants waiting
 WAITING_MAX = 5_000
 WAIT_S = 10.0  # of one create, in the queue and in Postgres
 # A commit takes a few milliseconds, so most locks are gone by then. What others wait for is bounded by it.
@@ -48,27 +52,40 @@ class _Wish:
 
 
 class _Queue:
-    """Those whose timers wait to be written, in order."""
+    """Timers that wait to be written: tenants by turns, those of one tenant in order."""
 
     def __init__(self) -> None:
-        self.wishes: deque[_Wish] = deque()
+        self._by_tenant: OrderedDict[str, deque[_Wish]] = OrderedDict()
         self._arrived = asyncio.Event()
 
-    def __len__(self) -> int:
-        return len(self.wishes)
+    def __iter__(self) -> Iterator[_Wish]:
+        for wishes in self._by_tenant.values():
+            yield from wishes
 
     def append(self, wish: _Wish) -> None:
-        """Stand behind the others."""
-        self.wishes.append(wish)
+        """Stand behind the others of its tenant."""
+        if (wishes := self._by_tenant.get(wish.timer.tenant_id)) is None:
+            self._by_tenant[wish.timer.tenant_id] = wishes = deque()
+        wishes.append(wish)
         self._arrived.set()
 
     async def take(self) -> list[_Wish]:
         """Wait until there is somebody; take the first ones, but for those that wait no more."""
         await self._arrived.wait()
-        batch = [self.wishes.popleft() for _ in range(min(len(self.wishes), BATCH_TIMERS))]
-        if not self.wishes:
+        batch, characters = list[_Wish](), 0
+        while self._by_tenant and len(batch) < BATCH_TIMERS and characters < BATCH_CHARACTERS:
+            tenant_id, wishes = next(iter(self._by_tenant.items()))
+            wish = wishes.popleft()
+            if wishes:
+                self._by_tenant.move_to_end(tenant_id)
+            else:
+                del self._by_tenant[tenant_id]
+            if not wish.outcome.done():
+                batch.append(wish)
+                characters += len(wish.timer.payload or "")
+        if not self._by_tenant:
             self._arrived.clear()
-        return [wish for wish in batch if not wish.outcome.done()]
+        return batch
 
 
 class Combiner:
@@ -77,6 +94,7 @@ class Combiner:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._queue, self._queue_apart = _Queue(), _Queue()
+        self._places = Places(WAITING_MAX, doing="timers wait to be written", way_out="send this one again in a moment")
         self._apart_until_s: dict[str, float] = {}  # by tenant
         self._locked: dict[tuple[str, str | None], deque[_Wish]] = {}  # by name, those that are written alone
         # Less than a statement may take: so it is known that nothing was written.
@@ -99,25 +117,29 @@ class Combiner:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for wishes in (self._queue.wishes, self._queue_apart.wishes, *self._locked.values()):
-            _fail(wishes, StoreUnavailable("the gateway stops; ask another one"))
+        waiting = chain(self._queue, self._queue_apart, *self._locked.values())
+        _fail(waiting, StoreUnavailable("the gateway stops; ask another one"))
 
     async def schedule(
         self, tenants: Tenants, timer: NewTimer, request: IdempotentRequest | None = None
     ) -> Scheduled | Refused:
         """Write a timer for a caller of these tenants, and return what became of it.
 
-        errors:  PoolEmpty         too many are waiting: it was not written
+        errors:  Problem           too many are waiting, in all or of its tenant: it was not written
+                 PoolEmpty         all sessions are in use: it was not written
                  StoreUnavailable  the outcome is unknown, unless it came with a request, which may be sent again
         """
-        queue = self._queue_of(timer.tenant_id)
-        if len(queue) + sum(map(len, self._locked.values())) >= WAITING_MAX:
-            raise PoolEmpty(f"{WAITING_MAX:,} timers wait to be written; send this one again in a moment")
+        with self._places.one(timer.tenant_id):
+            return await self._written(tenants, timer, request)
+
+    async def _written(
+        self, tenants: Tenants, timer: NewTimer, request: IdempotentRequest | None
+    ) -> Scheduled | Refused:
         wish = _Wish(tenants, timer, request, asyncio.get_running_loop().create_future())
         if wish.name in self._locked:
             self._locked[wish.name].append(wish)
         else:
-            queue.append(wish)
+            self._queue_of(timer.tenant_id).append(wish)
         try:
             async with asyncio.timeout(WAIT_S):
                 return await wish.outcome
@@ -194,7 +216,7 @@ class Combiner:
             _fail(wishes, error)
             if not isinstance(error, ShareTaken):
                 # Those behind would wait as long for a session, one batch after the other: they ask again as soon.
-                _fail(self._queue.wishes, error)
+                _fail(self._queue, error)
             return []
         except Exception as error:  # noqa: BLE001 - whoever waits is told, and the writer goes on
             _fail(wishes, error)
@@ -221,7 +243,7 @@ async def _send_again(batch: Batch, session: Session, patience: LockPatience | N
             await asyncio.sleep(PAUSES.pause_s(1))
 
 
-def _fail(wishes: list[_Wish] | deque[_Wish], error: Exception) -> None:
+def _fail(wishes: Iterable[_Wish], error: Exception) -> None:
     for wish in wishes:
         if not wish.outcome.done():
             wish.outcome.set_exception(error)

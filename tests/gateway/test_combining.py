@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gateway.combining import BATCH_TIMERS, WRITERS, Combiner
+from gateway.combining import BATCH_CHARACTERS, BATCH_TIMERS, WRITERS, Combiner
 from sql.clients.scheduling import Batch
 from sql.pool import Pool, PoolEmpty
 from sql.session import NO_TENANTS
@@ -52,3 +52,19 @@ async def test_a_tenant_whose_timers_postgres_refuses_is_written_apart(
 
     assert statuses == 10 * [201, 422] + 20 * [201]
     assert {"acme", "other"} not in together
+
+
+async def test_a_batch_of_large_payloads_is_small(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    outcomes_of, sizes = Combiner._outcomes_of, list[int]()
+
+    async def recorded(self: Combiner, batch: Batch, wishes: Sequence[Any], patience: Any) -> Any:
+        sizes.append(sum(len(timer.payload or "") for timer in batch.timers))
+        return await outcomes_of(self, batch, list(wishes), patience)
+
+    monkeypatch.setattr(Combiner, "_outcomes_of", recorded)
+    timer = NewTimer.from_fields({**HOUR, "payload": "x" * 50_000})
+    tenants = frozenset({timer.tenant_id})
+    await asyncio.gather(*(api.gateway.combiner.schedule(tenants, timer) for _ in range(60)))
+
+    assert sum(sizes) > 2 * BATCH_CHARACTERS
+    assert max(sizes) < BATCH_CHARACTERS + 60_000

@@ -19,7 +19,8 @@ from unittest import mock
 
 import aiohttp
 
-from gateway import connections
+from gateway import combining, connections
+from gateway.combining import WRITERS, Combiner
 from gateway.limits import quotas
 from gateway.requests import key_lookups
 from gateway.requests.listing import PIECE_BYTES
@@ -288,6 +289,31 @@ async def _waiters(dsn: str) -> None:
         assert_share([it.result() for it in asked], answered=2, word="may have 2 callers")
 
 
+async def _creates(dsn: str) -> None:
+    """Hold the writers while one tenant floods their queue: the other one's timer is in the next batch."""
+    let_go, batches, send = asyncio.Event(), list[list[str]](), Combiner._send
+
+    async def held(self: Combiner, wishes: list[Any]) -> None:
+        batches.append([wish.timer.tenant_id for wish in wishes])
+        await let_go.wait()
+        await send(self, wishes)
+
+    with (
+        mock.patch.object(combining, "WAITING_MAX", 16),
+        mock.patch.object(combining, "BATCH_TIMERS", 3),
+        mock.patch.object(Combiner, "_send", held),
+    ):
+        async with serving(dsn) as api:
+            async with asking(*(of(api, "flood").post("/v1/timers", HOUR) for _ in range(20))) as asked:
+                await eventually(lambda: sum(it.done() for it in asked) == 8)
+                async with asking(of(api, "other").post("/v1/timers", HOUR)) as others:
+                    await eventually(lambda: api.gateway.combiner._places.taken == 13)
+                    let_go.set()
+            assert_share([it.result() for it in asked], answered=12)
+            assert others[0].result().status == 201
+    assert sorted(batches[WRITERS]) == ["flood", "flood", "other"]
+
+
 async def _unread(dsn: str) -> None:
     """Let clients of one tenant ask for long answers, and read none of them."""
     for tenant in ("flood", "other"):
@@ -387,6 +413,7 @@ FLOODS: dict[str, Flood] = {
     "Connections of clients": _connections,
     "Bytes of long answers that are not read": _unread,
     "Bodies of many lines": _bodies,
+    "Timers that wait to be written, one request each": _creates,
 }
 # The tests of other resources, each as its file and its name.
 ELSEWHERE: dict[str, str] = {
