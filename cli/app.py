@@ -10,7 +10,7 @@ import click
 import typer
 
 from cli import streams
-from cli.commands import Commands
+from cli.commands import Commands, only_prints
 from cli.exits import exit_of
 from cli.output import ANSWER_LOST, say, tell
 from cluster.settings import unknown_settings
@@ -55,8 +55,7 @@ def run() -> NoReturn:
         code = 130
     except streams.AnswerLost as lost:
         streams.discard_answer()
-        if not lost.is_reader_gone:  # `| head` has read enough, and needs no sentence
-            tell(f"shardclock: {lost}")
+        _tell_lost(lost, sys.argv[1:])
         code = ANSWER_LOST
     except Exception as error:
         ended = exit_of(error)
@@ -66,6 +65,14 @@ def run() -> NoReturn:
         for line in message.splitlines():
             tell(f"shardclock: {line}")
     sys.exit(code or 0)
+
+
+def _tell_lost(lost: streams.AnswerLost, words: list[str]) -> None:
+    is_page = "--help" in words or words == ["--version"]
+    if lost.is_reader_gone and (is_page or only_prints(words)):
+        return  # `| head` has read enough
+    ran = "" if is_page else "; the command has run, and its answer is lost: look before you repeat it"
+    tell(f"shardclock: {lost}{ran}")
 
 
 def _check_words(words: list[str]) -> None:

@@ -52,7 +52,16 @@ COMMANDS: Mapping[str, str] = {
     "tenants": "tenants:tenants",
 }
 # `ramp -1` is a wrong rate, `scale -1` a wrong number: neither is an unknown option. psql checks its own options.
+PRINTING = frozenset({"list", "show", "explain", "preview", "tail", "status", "targets", "audit", "forecast", "psql"})
+GROUPS = frozenset(
+    {"consumers", "dead-letters", "deliveries", "endpoints", "jobs", "keys", "processes", "tasks", "tenants"}
+)
 TAKE_ANY_OPTION = frozenset({"ramp", "scale", "psql"})
+
+
+def only_prints(words: list[str]) -> bool:
+    """Say whether the words name a command that changes nothing."""
+    return words[0] in PRINTING or (words[0] in GROUPS and words[1:2] in (["list"], ["show"]))
 
 
 class Commands(TyperGroup):

@@ -14,14 +14,11 @@ STDOUT, STDERR = 1, 2
 
 
 class AnswerLost(Exception):
-    """Standard output can't be written; the message gives the system's reason and the way out."""
+    """Standard output can't be written; the message gives the system's reason."""
 
     def __init__(self, error: OSError) -> None:
         why = "it is closed" if error.errno == errno.EBADF else error.strerror
-        super().__init__(
-            f"standard output can't be written: {why}; the command has run, and its answer is lost: look before you"
-            " repeat it"
-        )
+        super().__init__(f"standard output can't be written: {why}")
         self.is_reader_gone = error.errno == errno.EPIPE
 
 

@@ -43,9 +43,7 @@ def test_a_timer_whose_answer_can_t_be_written_is_scheduled_and_one_sentence_say
     assert count(shell) == 1
 
 
-@pytest.mark.parametrize(
-    "words", [["list"], ["status", "--json"], ["preview", "0 8 * * *"], ["migrate", "--sql"], ["--version"], ["--help"]]
-)
+@pytest.mark.parametrize("words", [["list"], ["status", "--json"], ["preview", "0 8 * * *"], ["migrate", "--sql"]])
 def test_each_kind_of_answer_has_the_exit_code(shell: Shell, words: list[str]) -> None:
     code, said = _run(shell, words, "> /dev/full")
 
@@ -54,11 +52,34 @@ def test_each_kind_of_answer_has_the_exit_code(shell: Shell, words: list[str]) -
     assert "Traceback" not in said
 
 
-def test_a_reader_that_has_ended_gets_the_exit_code_without_a_sentence(shell: Shell) -> None:
+@pytest.mark.parametrize("words", [["--version"], ["--help"], ["schedule", "--help"]])
+def test_a_help_page_that_can_t_be_written_tells_of_no_command(shell: Shell, words: list[str]) -> None:
+    lost = "shardclock: standard output can't be written: No space left on device\n"
+    assert _run(shell, words, "> /dev/full") == (ANSWER_LOST, lost)
+    assert _run_without_reader(shell, words) == (ANSWER_LOST, "")
+
+
+@pytest.mark.parametrize("words", [["list"], ["jobs", "list"], ["status"]])
+def test_a_reader_of_a_command_that_only_prints_may_end(shell: Shell, words: list[str]) -> None:
+    code, said = _run_without_reader(shell, words)
+
+    assert code == ANSWER_LOST
+    assert "standard output" not in said
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]], ids=["table", "json"])
+def test_a_change_whose_reader_has_ended_says_that_its_answer_is_lost(shell: Shell, form: list[str]) -> None:
+    ended = _run_without_reader(shell, [*SCHEDULE, *form])
+
+    assert ended == (ANSWER_LOST, f"shardclock: standard output can't be written: Broken pipe; {LOST}\n")
+    assert count(shell) == 1
+
+
+def _run_without_reader(shell: Shell, words: list[str]) -> tuple[int, str]:
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run(
-        [*PROGRAM, *SCHEDULE],
+        [*PROGRAM, *words],
         stdout=writer,
         stderr=subprocess.PIPE,
         env=os.environ | {"SHARDCLOCK_DSN": shell.dsn},
@@ -66,9 +87,7 @@ def test_a_reader_that_has_ended_gets_the_exit_code_without_a_sentence(shell: Sh
         check=False,
     )
     os.close(writer)
-
-    assert (done.returncode, done.stderr) == (ANSWER_LOST, b"")
-    assert count(shell) == 1
+    return done.returncode, done.stderr.decode()
 
 
 @pytest.mark.parametrize("redirection", ["2>&-", "2> /dev/full"])
