@@ -1,5 +1,6 @@
 """The options that several commands share, and what they mean together: one timer, or many by a filter."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
@@ -135,6 +136,9 @@ class GivenRule(NamedTuple):
     text: str
 
 
+LIKE_A_LENGTH = re.compile(r"\s*[0-9]\S*(\s+\S+)?\s*")  # no rule of one or two words begins with a digit
+
+
 def rule_of(every: str | None, cron: str | None) -> GivenRule | None:
     """Read a schedule's rule from either of the two options; each may hold a rule of any kind, or a length such as 1h.
 
@@ -151,9 +155,11 @@ def rule_of(every: str | None, cron: str | None) -> GivenRule | None:
 def repeat_of(option: str, text: str) -> str:
     """Write a length, such as 1h or PT1H, as the repeat R/PT1H; return any other rule as it is.
 
-    errors:  InvalidTimer  a length of zero, or with a capital M, which may mean minutes or months
+    errors:  InvalidTimer  a length of zero, with a capital M, which may mean minutes or months, or of no known form
     """
     if not is_length(text):
+        if LIKE_A_LENGTH.fullmatch(text):
+            raise InvalidTimer(f"{option} {shortened(text)} is neither a length of time such as 1h30m nor a rule")
         return text
     length = read_length(option, text)
     if length == ZERO:

@@ -8,6 +8,7 @@ from typing import Self
 
 from jobs.spec import JobSpec, check_rule
 from shardclock import Handler, Job, describe, describe_jobs, find_declared
+from shardclock.refusal import shown
 from sql.deliveries.handlers import declare_handlers
 from sql.jobs.declare import declare_jobs
 from sql.session import Session
@@ -41,11 +42,14 @@ class AppHere:
         """Return the app with the jobs that are chosen by name or pattern; None chooses all.
 
         errors:  ValueError  a name or pattern is no job's
+                 TypeError   one of them is no text
         """
         if chosen is None:
             return self
-        patterns = [chosen] if isinstance(chosen, str) else list(chosen)
+        patterns = [chosen] if isinstance(chosen, str) or not isinstance(chosen, Collection) else list(chosen)
         for pattern in patterns:
+            if not isinstance(pattern, str):
+                raise TypeError(f"jobs={shown(pattern)} is refused: it must be a job's name or a pattern of names")
             if not any(fnmatchcase(job.name, pattern) for job in self.jobs.values()):
                 names = ", ".join(sorted(job.name for job in self.jobs.values())) or "none"
                 raise ValueError(f"jobs={pattern!r} is no job of the app; its jobs are: {names}")

@@ -11,11 +11,13 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from starlette.requests import Request
 
+from gateway.requests.callers import TENANT_HEADER
 from gateway.requests.paths import refuse_unreadable_path
 from gateway.requests.problems import REFUSED, Problem
 from timers.refusal import shortened
 from timers.texts import NOT_UTF8, fault_of
 
+NAMES_OF_TENANT = ("tenant", "tenant_id")
 # An offset of a moment, or a zone such as Etc/GMT+1, whose plus sign a query has made a space.
 LOST_PLUS = re.compile(
     r"[0-9]{4}-?[0-9]{2}-?[0-9]{2}[T ][0-9]{2}(?::?[0-9]{2})?(?::?[0-9]{2}(?:[.,][0-9]+)?)? [0-9]|Etc/GMT [0-9]",
@@ -44,6 +46,10 @@ def check_query(request: Request, known: Mapping[str, bool]) -> None:
         given, _, value = pair.partition(b"=")
         name = unquote_to_bytes(given.replace(b"+", b" ")).decode(errors="backslashreplace")
         if name not in known:
+            if name in NAMES_OF_TENANT:
+                raise Problem(
+                    REFUSED, f"query parameter {name} is not known here: name the tenant in the header {TENANT_HEADER}"
+                )
             takes = f"it takes {', '.join(sorted(known))}" if known else "it takes none"
             raise Problem(REFUSED, f"query parameter {shortened(name)} is not known here: {takes}")
         if name in seen and not known[name]:

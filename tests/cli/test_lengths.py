@@ -76,6 +76,9 @@ def test_a_rule_may_be_a_length(text: str, rule: str | None) -> None:
         ("P0D", "is zero"),
         ("1M", "may mean minutes or months"),
         ("P1X", "is not a length of time"),
+        ("1h30", "is neither a length of time such as 1h30m nor a rule"),
+        ("1mo", "is neither a length of time such as 1h30m nor a rule"),
+        ("1 hour", "is neither a length of time such as 1h30m nor a rule"),
     ],
 )
 def test_a_rule_that_is_a_bad_length_is_refused_as_it_was_given(text: str, why: str) -> None:

@@ -59,7 +59,7 @@ def test_a_help_page_that_can_t_be_written_tells_of_no_command(shell: Shell, wor
     assert _run_without_reader(shell, words) == (ANSWER_LOST, "")
 
 
-@pytest.mark.parametrize("words", [["list"], ["jobs", "list"], ["status"]])
+@pytest.mark.parametrize("words", [["list"], ["jobs", "list", "--json"], ["status"]])
 def test_a_reader_of_a_command_that_only_prints_may_end(shell: Shell, words: list[str]) -> None:
     code, said = _run_without_reader(shell, words)
 

@@ -87,6 +87,13 @@ async def test_a_name_that_is_no_jobs_is_refused() -> None:
             pass
 
 
+@pytest.mark.parametrize("jobs", [[report], report], ids=["in a list", "alone"])
+async def test_a_function_in_the_place_of_a_job_s_name_is_refused(jobs: Any) -> None:
+    with pytest.raises(TypeError, match=r"^jobs=.* is refused: it must be a job's name or a pattern of names$"):
+        async with cluster(app=__name__, jobs=jobs, now=BEGIN):
+            pass
+
+
 def test_a_clock_that_takes_long_tells_how_far_it_has_come() -> None:
     seconds = iter([0.0, 1.0, 6.0, 7.0, 17.0])
     progress = Progress(BEGIN, BEGIN + timedelta(days=1), clock=lambda: next(seconds))

@@ -11,6 +11,12 @@ from tests.support.gateways import Api
     ("method", "path", "words"),
     [
         ("GET", "/v1/log?from=5", ["'from' is not known here", "it takes after, limit, wait"]),
+        (
+            "GET",
+            "/v1/timers?tenant_id=acme",
+            ["tenant_id is not known", "name the tenant in the header Shardclock-Tenant"],
+        ),
+        ("GET", "/v1/timers/7?tenant=acme", ["tenant is not known", "name the tenant in the header Shardclock-Tenant"]),
         ("GET", "/v1/timers/7?limt=5", ["'limt' is not known here", "it takes none"]),
         ("GET", "/v1/timers?limt=5", ["'limt' is not known here", "it takes after, due_before"]),
         ("GET", "/v1/endpoints?limt=5", ["'limt' is not known here", "it takes limit"]),

@@ -12,6 +12,7 @@ from shardclock.refusal import shown
 from shardclock.sql.refusals import refused
 
 DEFAULT_TENANT = "default"
+NAMES_OF_TENANT = ("tenant", "tenant_id")
 # In JSON of ASCII characters: an escaped NUL, or an escaped half of a surrogate pair without its other half. Two
 # backslashes are one of the text, so an escape has an odd number of them.
 UNSTORABLE = re.compile(
@@ -123,6 +124,8 @@ def _moment_of(given: object) -> datetime:
 def _require_known(fields: Mapping[str, object], kind: type) -> None:
     known = kind.__annotations__
     for name in fields:
+        if name not in known and name in NAMES_OF_TENANT:
+            raise TypeError(f"{name} is not a field here; name the tenant once: timers(connection, tenant='acme')")
         if name not in known:
             raise TypeError(f"{shown(name)} is not a field here; the fields are {', '.join(sorted(known))}")
 

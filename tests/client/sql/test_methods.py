@@ -182,6 +182,11 @@ async def test_a_timer_is_named_in_one_way(one: UserConnection) -> None:
             await one.ask("cancel", **which)
     with pytest.raises(TypeError):
         await one.ask("cancel", timer_key="1")
+    for tenant in ("tenant", "tenant_id"):
+        with pytest.raises(
+            TypeError, match=rf"^{tenant} is not a field here; name the tenant once: timers\(connection, "
+        ):
+            await one.ask("schedule", delay="PT1H", **{tenant: "acme"})
     with pytest.raises(TypeError, match=r"'nmae' is not a field here; the fields are delay, due_date, .*, name,"):
         await one.ask("schedule", delay="PT1H", nmae="n")
     assert repr(timers(one.connection, tenant="acme")) == "<Timers of tenant 'acme'>"
