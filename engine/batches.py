@@ -62,7 +62,7 @@ CALL_LIMITS = CallLimits()
 
 @dataclass(slots=True)
 class Batch:
-    """What became of the signals of one turn in memory.
+    """The results of the signals of one turn, in memory.
 
     shape:   `rows` counts the rows that are to be written, by tenant; `full` has the families of which a start was
              refused, by their root, with the reason; `needs` has an entry for
@@ -78,7 +78,7 @@ class Batch:
     full: dict[int, str] = field(default_factory=dict)
 
     def refuse_growth(self, first: DueSignal, definition: Definition, full: Mapping[int, str]) -> None:
-        """Refuse the start of a process whose calls would be refused; a process that calls none may begin.
+        """Refuse a start in a full family if the process has call activities: its calls would be refused.
 
         errors:  FamilyIsFull
         """
@@ -118,7 +118,7 @@ class Batch:
         return [[*keys[:middle]], [*keys[middle:]]]
 
     def cut(self) -> dict[str, set[int]]:
-        """Find the instances for whose signals there was not enough time, by tenant; a tenant may have none."""
+        """Find the instances with signals that the turn had no time for, by tenant; a tenant may have none."""
         found: defaultdict[str, set[int]] = defaultdict(set)
         for key, done in self.advanced.items():
             found[done.owner.tenant_id] |= {key} if len(done.signals) < len(self.read[key]) else set()

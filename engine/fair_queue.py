@@ -22,11 +22,11 @@ class FairQueue:
         self._clock_s = 0.0
 
     def charge(self, tenant_id: str, seconds: float) -> None:
-        """Add what a tenant has used."""
+        """Add to a tenant's used time."""
         self._used_s[tenant_id] = self._of(tenant_id) + seconds
 
     def ahead_s(self) -> dict[str, float]:
-        """Tell how far tenants are ahead of the clock; those that are missing are not ahead."""
+        """Return how far tenants are ahead of the clock; a missing tenant is not ahead."""
         self._used_s = {tenant: used for tenant, used in self._used_s.items() if used > self._clock_s}
         first = nlargest(AHEAD_MAX, self._used_s.items(), key=lambda it: it[1])
         return {tenant: used - self._clock_s for tenant, used in first}

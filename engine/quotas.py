@@ -1,6 +1,6 @@
 """Hold tenants to their quotas of instances, open tasks and pending timers.
 
-An engine reads the room of a tenant at most once a second while there is enough, and subtracts what it has written
+An engine reads the room of a tenant at most once a second while there is enough, and subtracts its own writes
 since: docs/decisions/0071-quotas-of-processes.md.
 """
 
@@ -30,7 +30,7 @@ class NoRoom(Refusal):
 
 @dataclass(slots=True)
 class TenantRooms:
-    """The room of one tenant when it was read, and what was written since it was counted.
+    """The room of one tenant at its last reading, and the writes since its count.
 
     shape:   `written` has amounts by resource and by the server's time
     """
@@ -100,7 +100,7 @@ class TenantQuotas:
 
 
 def _since(before: Counter[datetime] | None, room: Room) -> Counter[datetime]:
-    """Keep what was written since a count, which may lack it; one made by the call has all."""
+    """Keep the writes since a count, because the count may lack them; a count by the call itself has all."""
     if before is None or room.counted_at is None:
         return Counter()
     return Counter({at: amount for at, amount in before.items() if at >= room.counted_at})

@@ -168,7 +168,7 @@ class SignalRunner:
         return bool(written)
 
     async def _with_room(self, batch: Batch) -> Writes:
-        """Return what there is room for in the quotas of tenants; the other instances wait."""
+        """Return the writes that fit into the quotas of tenants; the other instances wait."""
         now = max((signals[0].server_time for signals in batch.read.values()), default=None)
         if now is None or not (refused := await self._quotas.refused(batch.needs, now=now)):
             return batch.writes
@@ -225,7 +225,7 @@ class SignalRunner:
                 done = True
                 continue
             is_unbegun = isinstance(error, CanceledUnbegun)
-            # What is left is due in the next turn.
+            # The other signals are due in the next turn.
             if (is_unbegun and is_locked) or time.monotonic() > until_s:
                 continue
             try:

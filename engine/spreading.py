@@ -1,4 +1,4 @@
-"""Send thrown signals to those that wait for them, one part after the other, each tenant in turn."""
+"""Send thrown signals to their subscriptions, one part after the other, each tenant in turn."""
 
 import time
 from collections.abc import Iterable

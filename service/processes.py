@@ -31,7 +31,7 @@ class UnknownProcess(Refusal):
 
 
 class OverQuota(Refusal):
-    """Refuse what a tenant has no room for; `resource` names what it has too much of."""
+    """Refuse a write that passes a tenant's quota; `resource` names the quota."""
 
     def __init__(self, sentence: str, resource: str) -> None:
         super().__init__(sentence)

@@ -1,4 +1,4 @@
-"""Take service tasks for programs, and say what became of the tasks."""
+"""Take service tasks for programs, and report their outcomes."""
 
 from collections.abc import Mapping
 
@@ -22,9 +22,9 @@ NOT_YOURS: Mapping[str, str] = {
 async def take(
     session: Session, task_type: str, *, most: int, lease_s: float, tenant_id: str, worker: str | None = None
 ) -> list[TakenTask]:
-    """Take service tasks of a type; a task whose variables no program could read is an incident of its instance.
+    """Take service tasks of a type; a task with variables that no program could read is an incident of its instance.
 
-    errors:  StoreUnavailable  the outcome is unknown: what was taken is free again when its lease has run out
+    errors:  StoreUnavailable  the outcome is unknown: a taken task is free again when its lease has run out
              StatementRefused  the number, the lease or the worker is not possible
     """
     found = await activate_service_tasks(

@@ -24,7 +24,7 @@ class TooLong(Refusal):
 
 
 class Unstorable(Refusal):
-    """End an evaluation whose value holds a text that Postgres can't store."""
+    """End an evaluation: its value holds a text that Postgres can't store."""
 
 
 class Unmet(Refusal):

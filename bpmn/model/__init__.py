@@ -1,14 +1,14 @@
 """Read a BPMN model into a compiled definition, or refuse it with a sentence for each element at fault.
 
 `document` turns bytes into XML within bounds, `reading` turns XML into nodes, `extensions` reads what Camunda adds to
-BPMN, `mappings` the variables of an element, `expressions` what is written in FEEL, and `checks` says which nodes can't
-be run. What comes out is a `definition`: frozen, and all that the step reads.
+BPMN, `mappings` the variables of an element, `expressions` the expressions in FEEL, and `checks` says which nodes can't
+be run. The result is a `definition`: it is frozen, and has all that the step reads.
 
 `words` accounts for each attribute and element: none is dropped in silence. `juel` writes Camunda 7's expressions as
-FEEL, `names` has the names of elements as XML spells them, `triggers` what an event waits for or throws, `times` the
+FEEL, `names` has the names of elements as XML spells them, `triggers` the triggers of events, `times` the
 times of timers and due dates, `paths` the gateways that join, `refusal` the sentences.
 
-source:  BPMN 2.0.2 (OMG formal/2013-12-09); docs/bpmn.md says what of it is supported
+source:  BPMN 2.0.2 (OMG formal/2013-12-09); docs/bpmn.md lists the supported part
 """
 
 from bpmn.model.definition import Definition, Kind, Node

@@ -1,4 +1,4 @@
-"""Read what Camunda 8 and Camunda 7 add to BPMN: who does a task, what is called, how often.
+"""Read the additions of Camunda 8 and Camunda 7 to BPMN: assignments, task types, retries, called processes, loops.
 
 Each word of Camunda 8 comes before the same word of Camunda 7; where an element has none, Camunda 7's is read.
 

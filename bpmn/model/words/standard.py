@@ -128,7 +128,7 @@ ATTRIBUTES: Words = {
     "attachedToRef": (read("boundaryEvent"),),
     "messageRef": (
         read("messageEventDefinition", "receiveTask"),
-        harmless("What is sent is a handler's affair.", "sendTask"),
+        harmless("The task's handler sends the message.", "sendTask"),
     ),
     "signalRef": (read("signalEventDefinition"),),
     "errorRef": (read("errorEventDefinition"),),
