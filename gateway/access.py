@@ -60,9 +60,9 @@ def scoped(scope: str) -> Callable[..., Awaitable[Caller]]:
 
 
 def _begin_tenants_act(request: Request, caller: Caller) -> None:
-    """Begin to record what is done for a tenant, if the tenant has not filled the audit.
+    """Begin the audit record of a tenant's change.
 
-    errors:  Problem  it may do no more now that is recorded
+    errors:  Problem  the tenant has filled the audit for now
     """
     if is_dry_run(request):
         return
@@ -127,8 +127,8 @@ async def writer_of(request: Request, caller: Annotated[Caller, Depends(scoped("
     return caller
 
 
-# Who may write, whatever its rate: a program that ends or extends a service task has taken it by a counted request. If
-# that were refused, its lease would run out, and the task would be done twice.
+# A caller with the right to write, without a check of its rate. A program that ends or extends a service task has
+# taken it by a counted request. After a refusal its lease would run out, and the task would be done twice.
 Worker = Annotated[Caller, Depends(scoped("write"))]
 
 

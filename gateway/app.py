@@ -73,10 +73,10 @@ READY_S = 1.0  # sooner than whoever probes gives up
 ELSEWHERE = "ask another gateway"
 NO_WAIT = f"ask without wait, or {ELSEWHERE}"
 STREAM = "follow the log, lease records or wait for a run here"
-HELD_SHARE = 2  # one connection in so many, at most, is held by callers who wait
+HELD_SHARE = 2  # waiting callers hold at most one connection in so many
 OTHERS_SHARE = 4  # one session in so many is lent to no tenant that has all the others
 INTAKE_BYTES = 48 * 1024 * 1024  # of bodies of many lines: three times as much memory
-QUOTA_SESSIONS = 2  # on Postgres, to count what tenants have
+QUOTA_SESSIONS = 2  # on Postgres, to count the usage of tenants
 # Their changes heed idempotency keys.
 OF_PROCESSES = tuple(it.router for it in (processes, instances, messages, tasks, service_tasks, incidents))
 # Those of many timers come first: their paths would be a timer's, too.

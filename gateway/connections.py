@@ -28,7 +28,7 @@ class Connection(Protocol):
 
 
 class Connections:
-    """Know which connections are open, whose they are, and which are idle."""
+    """Track the open connections, their client addresses, and the idle ones."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -107,7 +107,7 @@ class Connections:
 
 
 def site_of(address: str) -> str:
-    """Return what is counted as one client: an IPv4 address, or the network of an IPv6 address."""
+    """Return the unit that counts as one client: an IPv4 address, or the network of an IPv6 address."""
     try:
         ip = ip_address(address.partition("%")[0])
     except ValueError:

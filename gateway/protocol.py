@@ -17,8 +17,8 @@ from gateway.requests.problems import RETRY_AFTER_S, unavailable
 
 HEAD_BYTES_MAX = 65_536  # the request line and all headers; also what comes after a piece of a body and is none
 HEAD_S = 10.0  # from a connection's begin, or from a request's first byte, to the end of its headers
-REST_S = 10.0  # from an answer's end to that of its request: who closes at once may cut off the answer
-UNREAD_S = 30.0  # in which a client reads this much of what waits for it, or all of it
+REST_S = 10.0  # from an answer's end to that of its request: an early close may cut off the answer
+UNREAD_S = 30.0  # for a client to read the next 16 KiB of its answers, or all of them
 READ_LEAST_BYTES = 16_384
 UNPROVEN_S = 10.0  # between two requests of a connection on which no known caller has asked
 NO_ROOM = unavailable("this gateway has as many connections as it may have; connect again later").answer()
@@ -81,7 +81,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._keep_alive()
 
     def send_400_response(self, msg: str) -> None:
-        """Say by a problem what the parser refuses, unless that would stand within another answer."""
+        """Answer a refusal of the parser with a problem, unless another answer has begun."""
         if self._is_answered:
             reason = sys.exception()
             self.transport.write(malformed.answer_of(self._piece, msg if reason is None else str(reason)))

@@ -12,7 +12,7 @@ from sql.tenants.tenants import Limits, Tenant
 
 
 class LimitsAnswer(Answer):
-    """What a tenant may have; null is no limit, and for the last five the default."""
+    """A tenant's limits; null is no limit, and for the last five the default."""
 
     timers_max: int | None = Field(examples=[100_000], description="pending timers")
     payload_bytes_max: int | None = Field(examples=[None], description="bytes of their payloads, as JSON text")

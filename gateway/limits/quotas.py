@@ -1,4 +1,4 @@
-"""How much one tenant may have: writes a second, pending timers, their payloads, schedules, and callers who wait.
+"""The quotas of one tenant: writes a second, pending timers, their payloads, schedules, and waiting callers.
 
 No create counts anything in Postgres. A gateway counts a tenant's pending timers once in a while, only if the tenant
 has a quota of them, and adds what it has let in since: docs/decisions/0046-quotas.md.
@@ -31,7 +31,7 @@ LOOK_SHARE = 0.05  # of the time, at most, that a gateway spends on looks at one
 STALE_S = 30.0  # older than this, nothing that was found is relied on
 TENANTS_MAX = 10_000
 HOUR_S = 3_600
-# What a tenant does leaves records that are kept for 400 days: 3.5 million at most, some 1 GB.
+# A tenant's changes leave records that are kept for 400 days: 3.5 million at most, some 1 GB.
 ACTS_PER_HOUR, ACTS_AT_ONCE = 360, 2_000
 WAITERS_AGAIN_S = 1
 ENDPOINTS_AGAIN_S = 60

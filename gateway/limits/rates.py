@@ -20,10 +20,10 @@ def _may_write(per_s: float) -> str:
 
 
 class RateLimits:
-    """Count writes by tenant: by when the tenant will have used up what it has taken (GCRA).
+    """Count writes by tenant, as the moment at which its allowance covers them (GCRA).
 
-    `burst_s` is the length of time whose writes may come at once; `rule` says in a refusal what a tenant may do. A wait
-    is never longer than `debt_s`, a burst, or the time of one write.
+    The allowance of `burst_s` may be used at once; `rule` is the limit's wording in a refusal. A wait is at
+    most `debt_s`, a burst, or the time of one write.
     """
 
     def __init__(

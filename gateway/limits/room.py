@@ -21,7 +21,7 @@ WAY_OUT = "or ask who operates the cluster for more"
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """What was taken for one timer; `place` is the size of the timer whose place it takes."""
+    """The reservation for one timer; `place` is the size of the timer that it replaces."""
 
     timer: NewTimer | None  # kept, so that no other one gets its id meanwhile; None: one that becomes a schedule
     room: Pending
@@ -86,7 +86,7 @@ class Room:
         """Take room for a plain timer that becomes a schedule.
 
         errors:  Problem           there is no room; it says when to ask again
-                 StoreUnavailable  nobody can tell now
+                 StoreUnavailable  the usage can't be read now
         """
         one = Pending(schedules=1)
         self._standing.wants_schedules = True
@@ -170,7 +170,7 @@ def _written(taken: _Taken, outcome: Scheduled | Refused) -> Pending:
 
 
 def _more(timer: Pending, place: Pending) -> Pending:
-    """Say by how much a timer is larger than the one whose place it takes; less than nothing if it is smaller."""
+    """Return by how much a timer is larger than the timer that it replaces; negative if it is smaller."""
     return Pending(0, timer.payload_bytes - place.payload_bytes, timer.schedules - place.schedules)
 
 

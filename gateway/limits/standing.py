@@ -74,7 +74,7 @@ class Standing:
         self._since, self._meanwhile = _sum(self._since, written), _sum(self._meanwhile, written)
 
     def begin(self) -> bool:
-        """Begin a look: what is written from now on may not be in its count. Say whether it counts schedules."""
+        """Begin a count: it may lack writes from now on. Return whether it counts schedules."""
         self._meanwhile = Pending()
         counts_schedules, self.wants_schedules = self.wants_schedules, False
         return counts_schedules

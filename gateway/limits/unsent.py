@@ -19,7 +19,7 @@ BYTES_MAX = 64 * 2**20
 
 
 class Unsent:
-    """Count the unsent bytes of tenants; one has three times what is free at most."""
+    """Count the unsent bytes of tenants; one tenant has at most three times the free bytes."""
 
     def __init__(self, bytes_max: int = BYTES_MAX) -> None:
         self.bytes_max = bytes_max
@@ -57,7 +57,7 @@ class Unsent:
 
 
 class Outgoing:
-    """Hold an application's long answers to what may be unsent, and send each piece by piece."""
+    """Hold an application's long answers to the limit of unsent bytes, and send each piece by piece."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

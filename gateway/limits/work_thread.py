@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from gateway.limits.places import Places
 
-WORK_MAX = 8  # one that is done, and those that wait for it: a model has up to 4 MiB
+WORK_MAX = 8  # running and waiting ones: a model has up to 4 MiB
 AGAIN = "ask again soon, or ask another gateway"
 
 T = TypeVar("T")
@@ -27,7 +27,7 @@ class WorkThread:
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}  # the tenant whose turn is next comes first
 
     async def aclose(self) -> None:
-        """Begin no more work; what is being done is done to its end."""
+        """Begin no more work; the running piece is finished."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def run(self, tenant_id: str, work: Callable[..., T], *given: object) -> T:

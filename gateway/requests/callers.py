@@ -26,7 +26,7 @@ DEFAULT_TENANT = "default"
 TENANT = "tenant_id"  # the place in a request's state of its known caller's tenant
 BEARER = "bearer"
 NO_HOST = re.compile(r"[@/?#\\\s]")  # a host with one of these is read as another one by other programs
-# What a browser sends with a request of its user's own, or of the gateway's own page; other pages' have other values.
+# `Sec-Fetch-Site` of a user's own requests and of the gateway's own page; requests of other pages have other values.
 OWN_SITES = frozenset({"none", "same-origin"})
 
 

@@ -25,7 +25,7 @@ def header_of(headers: Headers, name: str) -> str | None:
 
 
 class HeededOnce:
-    """Refuse a request whose headers say two things, or say one in other letters than UTF-8."""
+    """Refuse a request with a header that is given twice, or is not UTF-8."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -50,7 +50,7 @@ class KeyLookups:
         """Find a key by its text, as of a moment ago; None: there is none, or it is no longer good.
 
         errors:  Problem           too many keys wait to be looked up
-                 StoreUnavailable  nobody can tell now
+                 StoreUnavailable  the key can't be looked up now
         """
         if not is_api_key(text):
             return None

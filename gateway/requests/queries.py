@@ -18,7 +18,7 @@ from timers.refusal import shortened
 from timers.texts import NOT_UTF8, fault_of
 
 NAMES_OF_TENANT = ("tenant", "tenant_id")
-# An offset of a moment, or a zone such as Etc/GMT+1, whose plus sign a query has made a space.
+# A moment's offset, or a zone such as Etc/GMT+1, after a query has made its plus sign a space.
 LOST_PLUS = re.compile(
     r"[0-9]{4}-?[0-9]{2}-?[0-9]{2}[T ][0-9]{2}(?::?[0-9]{2})?(?::?[0-9]{2}(?:[.,][0-9]+)?)? [0-9]|Etc/GMT [0-9]",
     re.IGNORECASE,

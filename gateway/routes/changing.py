@@ -37,7 +37,7 @@ async def change_rule(
     """Give a timer another rule; a plain timer becomes a schedule, if its tenant may have one more.
 
     errors:  Problem           it has as many as it may have
-             StoreUnavailable  nobody can tell now how many it has
+             StoreUnavailable  the tenant's schedules can't be counted now
     """
     gateway = gateway_of(request)
     async with gateway.pool.session(caller.tenants) as session:

@@ -95,10 +95,10 @@ class _Following(StreamingResponse):
         self._place = place
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Take a place, and send what happens; a HEAD is answered at once, and takes none.
+        """Take a place, and send new records; a HEAD is answered at once, and takes none.
 
         errors:  Problem           there is none, here or for the tenant
-                 StoreUnavailable  nobody can tell now how many the tenant may have
+                 StoreUnavailable  the tenant's limit can't be read now
         """
         if is_head(scope):
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})

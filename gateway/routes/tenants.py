@@ -23,7 +23,7 @@ router = APIRouter(prefix="/v1/tenants", tags=["tenants"])
 
 
 class LimitsRequest(BaseModel):
-    """All limits that a tenant has from then on; what is not given, or null, is without a limit, or the default."""
+    """All limits that a tenant has from then on; a missing or null limit means no limit, or the default."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
