@@ -26,7 +26,7 @@ begin atomic
     );
 end;
 
--- Stable, as Postgres's own clocks: a scan stops at what is due only by a bound that does not change.
+-- Stable, as Postgres's own clocks: a scan stops behind the due rows only by a bound that does not change.
 alter function pg_catalog.pg_sequence_last_value(regclass) stable;
 
 -- For the next function alone: a timestamptz is the same eight bytes.

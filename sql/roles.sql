@@ -275,7 +275,7 @@ grant execute on function
 to shardclock_shard;
 -- `tenants set` and `tenants remove`.
 grant insert, update, delete on shardclock.tenants to shardclock_shard;
--- Engines count what tenants with large quotas have.
+-- Engines count the usage of tenants with large quotas.
 grant select, insert, update, delete on shardclock.tenant_usage to shardclock_shard;
 grant execute on function shardclock.quota_of, shardclock.used_of, shardclock.room_of
 to shardclock_shard, shardclock_scheduler;
@@ -454,7 +454,7 @@ begin
 end
 $$;
 
--- Granted to nobody: shardclock.check_timer, shardclock.mark_log_writer, shardclock.note_key_prefix,
+-- Granted to no role: shardclock.check_timer, shardclock.mark_log_writer, shardclock.note_key_prefix,
 -- shardclock.refuse_deep_config, shardclock.check_kept_message, shardclock.check_definition, shardclock.keep_hold and
 -- shardclock.forget_business_keys, which only triggers call;
 -- shardclock.check_nobody_keeps, which only the functions that make and drop days call; the log's partitions, which are

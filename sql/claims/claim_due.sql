@@ -13,7 +13,7 @@
 --        row. While a dead holder's claims are free, the scan goes back two leases at least. With :recent set, tenants
 --        get no share,
 --        :full_from integer or null and :full_count integer or null: :full_count slots, from slot :full_from on, are
---        scanned from their oldest row, whatever :recent says,
+--        scanned from their oldest row, independent of :recent,
 --        :slot integer or null: scan this slot of the holder's alone; null scans each
 -- out:   at least one row: server_time timestamptz, fired bigint, deliveries bigint (how many of these have a target to
 --        call), lags text or null (of the timers fired here, as JSON:

@@ -21,9 +21,9 @@ class ClockMoved(WrongSchema):
 
 @dataclass(frozen=True, slots=True)
 class NextDue:
-    """What is due next: a timer (`claims` is 0), or a delivery for the `claims`-th time.
+    """The row that is due next: a timer (`claims` is 0), or a delivery for the `claims`-th time.
 
-    `slot` is that of all timers that are due by then; None: they have several.
+    `slot` is the slot of all timers that are due by then; None: they have several.
     """
 
     due_at: datetime

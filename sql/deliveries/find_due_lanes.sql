@@ -4,8 +4,8 @@
 --        :deliveries integer: how many are read, :each integer: how many endpoints of one tenant are returned,
 --        :now timestamptz or null
 -- out:   a row for each endpoint: target text, tenant_id text, next_attempt_at timestamptz and timer_key bigint of the
---        soonest of its deliveries that were read; one more row, whose target is null, tells of the last delivery that
---        was read if there may be more behind it, and else has the time of the reading, with the key null
+--        soonest of its deliveries that were read; one more row, with target null, has the last delivery that
+--        was read if there may be more behind it, and else the time of the reading, with the key null
 -- locks: nothing
 -- index: deliveries_of_endpoints, from :behind_at on
 with due as materialized (

@@ -140,7 +140,7 @@ first_in_queue as materialized (
     -- An attempt that waits for its retry is not overtaken.
     where f.next_attempt_at <= coalesce(:now::timestamptz, now())
         and f.timer_key <> all (:running)
-        -- Nor is a start whose timer has yet to fire. An unplanned schedule has no start yet. With the limit this is a
+        -- Nor is a start before its timer has fired. An unplanned schedule has no start yet. With the limit this is a
         -- probe of the index, and no join.
         and (
             select t.timer_key

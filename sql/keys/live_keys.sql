@@ -1,4 +1,4 @@
--- Finds those of some API keys that are neither expired nor revoked, and what their texts must digest to.
+-- Finds the live ones of some API keys, neither expired nor revoked, with the digests of their texts.
 --
 -- in:    :prefixes text[], :now timestamptz or null
 -- out:   key_id bigint, tenant_id text or null: for all tenants, name text, prefix text, scopes text[],

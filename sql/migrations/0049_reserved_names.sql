@@ -1,6 +1,6 @@
 -- The timers of jobs and processes, which clients can neither write nor change.
 --
--- A row's target tells whose it is: only the statements of jobs and processes write the targets `job:NAME` and
+-- A row's target shows its owner: only the statements of jobs and processes write the targets `job:NAME` and
 -- `process:instance`. Each client's way in refuses them. process_instance_key tells nothing: clients choose it.
 -- docs/decisions/0069-reserved-names.md
 
@@ -91,7 +91,7 @@ begin
 end
 $$;
 
--- A batch of a client's timers passes its targets through this: the trigger can't tell whose statement writes a row.
+-- A batch of a client's timers passes its targets through this: the trigger can't tell the writer of a row.
 create function shardclock.target_of_client(target text)
 returns text
 language plpgsql
@@ -727,8 +727,8 @@ begin
 end
 $$;
 
--- What the command line refuses of a rule, SQL refuses in the same words: each function below says what the one of its
--- kind in timers/ says. tests/sql/test_rule_refusals.py holds them together.
+-- SQL refuses the same rules as the command line, in the same words: each function below has a counterpart in timers/.
+-- tests/sql/test_rule_refusals.py compares them.
 
 -- Shows a refused text as timers/refusal.py does.
 create function shardclock.shown(given text)
@@ -955,7 +955,7 @@ end;
 
 comment on function shardclock.never_occurs is 'Internal: The sentence for a rule that never occurs.';
 
--- Judges an ISO 8601 repeat whose times are on the clock of a zone; null: it occurs.
+-- Returns the refusal of an ISO 8601 repeat with times on the clock of a zone; null: it occurs.
 create function shardclock.repeat_refusal(given text, zone text)
 returns text
 language plpgsql
@@ -1034,7 +1034,7 @@ begin
     if refusal is not null then
         return refusal;
     end if;
-    -- Without a start it occurs a period from now; a start that has passed is the grid of what follows.
+    -- Without a start it occurs a period from now; a start that has passed is the grid of the next occurrences.
     if moments = '{}' or period = m[2] or first_at < now() then
         begin
             first_at := shardclock.later(

@@ -10,7 +10,7 @@ create index deliveries_of_cancellations on shardclock.deliveries (tenant_id, ne
     where (target = 'process:instance' and payload ->> 'kind' = 'cancel') is true;
 
 -- The instance without a parent, below which a called instance is; null for that instance itself. An engine counts the
--- called instances below a root that live, and those that are about to begin.
+-- called instances below a root that live or are about to begin.
 alter table shardclock.instances add column root_key bigint;
 create index instances_by_root on shardclock.instances (root_key)
     where (root_key is not null and ended_at is null) is true;

@@ -1,4 +1,4 @@
--- Limits of JSON, and of what processes keep for a tenant.
+-- Limits of JSON, and of the rows that processes keep for a tenant.
 --
 -- JSON has one depth wherever it comes in: a row that a client can't read would hide all others of its answer. Python has
 -- the same limit in timers/payload.py.
@@ -145,7 +145,7 @@ begin atomic
                     t.occurrence, t.repetitions
                 )
             ]
-        -- Only timers.schedule parses schedules: a shard pauses a row whose schedule can't be parsed.
+        -- Only timers.schedule parses schedules: a shard pauses a row with a schedule that can't be parsed.
         when length(t.schedule) not between 1 and 200 or t.schedule ~ '[[:cntrl:]]'
             then array[
                 'schedule_is_1_to_200_characters',
@@ -181,7 +181,7 @@ comment on function shardclock.refuse_deep_config is 'Internal: Refuses the conf
 create trigger jobs_refuse_deep_config before insert or update of config on shardclock.jobs
 for each row when (shardclock.is_too_deep(new.config)) execute function shardclock.refuse_deep_config();
 
--- What processes keep for a tenant is bounded, wherever it comes from: docs/decisions/0071-quotas-of-processes.md.
+-- Quotas of the rows that processes keep for a tenant, for every way in: docs/decisions/0071-quotas-of-processes.md.
 alter table shardclock.tenants
     add column instances_max bigint,
     add column tasks_max bigint,
@@ -464,7 +464,7 @@ begin
             using errcode = 'invalid_parameter_value';
     end if;
     if idempotency_key is not null then
-        -- Whoever starts with the same key at this moment is waited for.
+        -- Waits for a concurrent start with the same key.
         perform pg_advisory_xact_lock(hashtextextended(tenant_id || ' ' || idempotency_key, 20));
         select s.* into before
         from shardclock.process_starts s
@@ -476,7 +476,7 @@ begin
                 left(idempotency_key, 60), left(before.process_id, 60)
                 using errcode = 'invalid_parameter_value';
         end if;
-        -- Who gives none says nothing about it, as callers do that know no business keys.
+        -- A repeated start without a business key matches any: some callers know no business keys.
         if before.instance_key is not null and business_key <> coalesce(before.business_key, '') then
             raise exception 'idempotency_key "%" has started an instance %: use another key', left(idempotency_key, 60),
                 coalesce('with the business key "' || left(before.business_key, 60) || '"', 'without a business key')
@@ -487,7 +487,7 @@ begin
         end if;
     end if;
     if definition is null then
-        -- What is not there has a state of its own, so that an API can say so.
+        -- A missing process has an SQLSTATE of its own, so that an API can tell it apart.
         raise exception 'process "%" %', left(process_id, 60), case
             when version is not null and shardclock.find_definition(tenant_id, process_id) is not null
                 then format('has no version %s: leave it out for the newest', version)

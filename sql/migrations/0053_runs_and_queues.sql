@@ -1,6 +1,6 @@
 -- Runs on request of schedules that no shard has planned yet, and starts of jobs in the order in which they were asked for.
 
--- An unplanned schedule (`anchor_occurrence` is null) whose `kept_due_date` has a value has a run that was asked for:
+-- An unplanned schedule (`anchor_occurrence` is null) with a `kept_due_date` has a run on request:
 -- its `due_date` is that of the run, and plan_schedules writes the kept date from the rule.
 comment on column shardclock.timers.kept_due_date is
     'Of a schedule that is run now: when the occurrence after this one is due, whatever the rule says. Before the '
@@ -115,7 +115,7 @@ end;
 
 -- Makes timers due now. A schedule gets one more occurrence, due now, with the number of the pending one. The next
 -- number gets the pending one's due date, moved or not, and its place on the grid; for an unplanned schedule,
--- plan_schedules writes both. If such a run was moved to a later date, this makes it due now, and adds no second run.
+-- plan_schedules writes both. If that run was moved to a later date, this makes it due now, and adds no second run.
 create or replace function shardclock.run_timers(timer_keys bigint[], operation text default null)
 returns setof bigint
 language sql
@@ -169,7 +169,7 @@ begin atomic
     );
 end;
 
--- Deploying a new rule must not undo what an operator asked for: if the replaced timer was paused, the new one is paused
+-- Deploying a new rule must not undo an operator's request: if the replaced timer was paused, the new one is paused
 -- too, and a run of the replaced schedule that has not fired becomes a run of the new one.
 create or replace function shardclock.log_replaced(replaced shardclock.timers, replaced_by bigint)
 returns void

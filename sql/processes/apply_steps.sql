@@ -21,7 +21,7 @@
 --        :sent jsonb {instance_key, tenant_id, to_key, token, node_id, signal},
 --        :returned jsonb {instance_key, process_id, message (the key of a kept message that came to nobody)},
 --        :thrown jsonb {instance_key, tenant_id, name, variables}
--- out:   instance_key bigint, of those that were written; then full_root bigint and refusal text, for each root below which
+-- out:   instance_key bigint, of each written instance; then full_root bigint and refusal text, for each root below which
 --        a call was refused
 -- locks: the instances' rows, their signals, and what they wait for no more, for the statement; leaves out rows that
 --        others have locked: an instance is then not written; for a locked timer, task, subscription or child the
@@ -459,7 +459,7 @@ outgoing as materialized (
         '0'
     from child c
     union all
-    -- A thrown signal is written once. An engine sends it to one part of those that wait now after the other.
+    -- A thrown signal is written once. An engine sends it to the present subscriptions, one part after the other.
     select
         null, t.tenant_id, null, null,
         jsonb_build_object(

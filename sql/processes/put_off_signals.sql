@@ -3,7 +3,7 @@
 -- incident. Who resolves that makes the call again. A dead letter would begin the process a second time, so there is none.
 --
 -- in:    :holder bigint, :timer_keys bigint[], :reason text, :delay interval, :tries_max integer, :is_told boolean: an
---        instance whose signal is put off has an incident until the signal is taken
+--        instance with a signal that is put off has an incident until the signal is taken
 -- out:   timer_key bigint, given_up boolean, told bigint or null (the signal to the caller): none if the holder has ended
 -- locks: the signals' rows, for the statement; leaves out rows that others have locked
 -- index: deliveries_pkey, one probe for each; holders_pkey

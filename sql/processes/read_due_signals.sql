@@ -17,7 +17,7 @@
 --        parent_key bigint, parent_token bigint, root_key bigint, state text (with its first signal alone), has_ended boolean: of the
 --        instance, or of the root of an instance that is to begin; null if there is none; server_time timestamptz:
 --        in the order in which they are to be taken; a start may be there twice;
---        then rows whose timer_key is null: for each lane that was read without result, and has more, tenant_id, and
+--        then rows with timer_key null: for each lane that was read without result, and has more, tenant_id, and
 --        in due_at and instance_key how far it was read; and one with next_tenant text (the next :after_tenant), if
 --        there may be more lanes
 -- locks: nothing

@@ -101,7 +101,7 @@ async def read_due_signals(
 ) -> Poll:
     """Read the signals of the holder's instances that are due, a share of the batch for each tenant; claim nothing.
 
-    `without` names instances whose signals are left out, but for a cancellation.
+    `without` names instances; of their signals, only a cancellation is read.
 
     shape:   at most `batch`, and fewer if they are large, but always the first one
     errors:  StoreUnavailable  no answer in time: ask again
@@ -136,9 +136,9 @@ async def read_due_signals(
 
 
 async def spread_signal(session: Session, holder: int, timer_key: int) -> int:
-    """Send a thrown signal to the next part of those that wait for it; return how many these are.
+    """Send a thrown signal to the next part of its subscriptions; return their number.
 
-    shape:   0: all have it, or somebody has locked it
+    shape:   0: all have it, or another session has locked it
     errors:  StoreUnavailable  the outcome is unknown: call again
              StatementRefused  the signal can't be read
     source:  sql/processes/spread_signal.sql

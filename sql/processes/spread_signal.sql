@@ -1,4 +1,4 @@
--- Sends a thrown signal to the next part of those that wait for it, and keeps the rest for another time.
+-- Sends a thrown signal to the next part of its subscriptions, and keeps the rest for another time.
 --
 -- in:    :holder bigint, :timer_key bigint (of the delivery that holds the signal), :receivers_max integer,
 --        :bytes_max bigint: of variables, but for the first that waits
@@ -54,7 +54,7 @@ sent as (
 ),
 rest as (
     update shardclock.deliveries d
-    -- Behind those that it was sent to now: their instances go on before others get it.
+    -- Behind the subscriptions of this part: their instances go on before others get the signal.
     set payload = d.payload || jsonb_build_object('after', (select max(r.subscription_key) from reached r)),
         next_attempt_at = clock_timestamp()
     where d.timer_key = any (

@@ -1,4 +1,4 @@
--- Counts anew what tenants with large quotas have; what a tenant has none of is forgotten until it is asked for again.
+-- Counts the usage of tenants with large quotas anew; a count of zero is forgotten until it is asked for again.
 --
 -- in:    :age interval: rows that were counted so long ago, :batch integer
 -- out:   tenant_id text, resource text, used bigint, of each that was counted
@@ -25,7 +25,7 @@ gone as (
 ),
 written as (
     update shardclock.tenant_usage u
-    -- The begin: what is written while rows are counted is perhaps not among them.
+    -- The begin of the count: rows that are written meanwhile may be missing in it.
     set used = c.used, counted_at = now()
     from counted c
     where u.tenant_id = c.tenant_id and u.resource = c.resource and c.used > 0

@@ -1,4 +1,4 @@
--- Counts a tenant's schedules, and what processes keep for the tenant.
+-- Counts a tenant's schedules, and the rows that processes keep for the tenant.
 --
 -- in:    :tenant_id text, :most bigint: so many of each are counted at most
 -- out:   instances bigint, tasks bigint, messages bigint, definitions bigint, schedules bigint

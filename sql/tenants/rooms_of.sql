@@ -1,4 +1,4 @@
--- Tells how much more tenants may have of what engines write.
+-- Returns the free part of tenants' quotas of the rows that engines write.
 --
 -- in:    :tenants text[]
 -- out:   tenant_id text, resource text (instances, tasks or timers), quota bigint or null: no limit, room bigint or null,

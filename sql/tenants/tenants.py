@@ -16,7 +16,7 @@ SAMPLE_TIMERS = 200_000  # of all tenants, that an estimate reads
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a tenant may have; None is no limit, of what `DEFAULTS` names that default.
+    """A tenant's limits; None is no limit, or the default of a limit that `DEFAULTS` names.
 
     units:   `waiters_max` and `rate_per_s` are for each gateway, the others for the whole installation
     """
@@ -84,7 +84,7 @@ class Room(NamedTuple):
 
 
 async def rooms_of(session: Session, tenants: Sequence[str]) -> dict[str, dict[str, Room]]:
-    """Tell how much more tenants may have of what engines write: instances, tasks and timers.
+    """Return the free part of tenants' quotas of the rows that engines write: instances, tasks and timers.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/tenants/rooms_of.sql
@@ -96,7 +96,7 @@ async def rooms_of(session: Session, tenants: Sequence[str]) -> dict[str, dict[s
 
 
 async def count_usage(session: Session, *, age_s: float, batch: int) -> int:
-    """Count anew what tenants with large quotas have; return how many counts were made.
+    """Count the usage of tenants with large quotas anew; return the number of counts.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/tenants/count_usage.sql
