@@ -68,7 +68,7 @@ class Act:
     async def open_among(
         self, wanted: DeadLetterFilter, letters: Sequence[DeadLetterKey], *, dry_run: bool
     ) -> list[DeadLetterKey]:
-        """Choose the dead letters on which it can act; of a redrive, those whose targets can be called.
+        """Choose the dead letters that can be changed; for a redrive, the ones with targets that can be called.
 
         errors:  NotRedriven       one dead letter is wanted, and its target can't be called
                  StoreUnavailable  no answer in time: call again

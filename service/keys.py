@@ -166,9 +166,9 @@ def is_api_key(text: str) -> bool:
 
 
 async def authenticate_all(session: Session, texts: Sequence[str]) -> list[ApiKey | None]:
-    """Say whose keys these are, by one statement.
+    """Find the API keys that have these texts, by one statement.
 
-    shape:   one for each, in order; None: the key is nobody's, or it has expired or was revoked
+    shape:   one for each, in order; None: the key is unknown, or it has expired or was revoked
     errors:  StoreUnavailable  no answer in time
     """
     prefixes = {text: written["prefix"] for text in texts if (written := KEY.fullmatch(text))}

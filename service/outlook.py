@@ -44,7 +44,7 @@ def outlook_of(plan: UpcomingTimer, moment: datetime) -> Outlook:
 
 
 def _outlook_of_the_run(plan: UpcomingTimer, kept_due_date: datetime, moment: datetime) -> Outlook:
-    """Compute the outlook of a schedule whose next firing is an extra run."""
+    """Compute a schedule's outlook if its next firing is an extra run."""
     run = Occurrence(plan.occurrence, plan.due_date, plan.due_date, plan.occurrence)
     if run.due_date > moment:
         return Outlook(run, due=0, after=run)

@@ -32,7 +32,7 @@ class Redriving:
     _asked: set[tuple[str, str]] = field(default_factory=set)
 
     async def open_among(self, letters: Sequence[DeadLetterKey], *, dry_run: bool) -> list[DeadLetterKey]:
-        """Choose the dead letters whose targets can be called; unless it is a dry run, enable endpoints first.
+        """Choose the dead letters with targets that can be called; unless it is a dry run, enable endpoints first.
 
         errors:  StoreUnavailable  some endpoints may have been enabled: call again
         """
@@ -47,7 +47,7 @@ class Redriving:
         return [it for it in letters if not self._stays(it.target, it.tenant_id)]
 
     async def change(self, timer_keys: Sequence[int]) -> Sequence[int]:
-        """Redrive dead letters; return the keys of those that are delivered again.
+        """Redrive dead letters; return the keys of the ones that are delivered again.
 
         errors:  NotRedriven       their endpoints were disabled or removed just now
                  StoreUnavailable  the outcome is unknown: call again

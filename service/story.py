@@ -90,7 +90,7 @@ def by_whom(detail: dict[str, object]) -> str:
 
 
 def detail_of(record: LogRecord) -> dict[str, object]:
-    """Return what a record says beside its columns."""
+    """Return a record's data beside its columns."""
     return record.detail or {}
 
 

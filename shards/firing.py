@@ -51,7 +51,7 @@ def firing_of(timer: ClaimedTimer, now: datetime) -> Firing:
 def held_and_forgotten(
     due: Sequence[ClaimedTimer], *, now_s: float, lease_s: float
 ) -> tuple[list[ClaimedTimer], list[ClaimedTimer]]:
-    """Separate the timers that a hold delays from those whose leases are over: the ramp limits what fires of these.
+    """Separate the timers that a hold delays from the timers with expired leases: the ramp limits the latter.
 
     units:   now_s is Postgres's time in seconds since 1970
     """

@@ -36,7 +36,7 @@ class Lanes:
         heapq.heappush(lane, entry)
 
     def pop(self) -> Entry:
-        """Take out the soonest timer of the lane whose turn it is; there must be one."""
+        """Take out the soonest timer of the next lane; there must be one."""
         is_plain = bool(self._plain) and (self._is_plain_next or not self._tenants)
         self._is_plain_next = not is_plain
         return heapq.heappop(self._plain) if is_plain else self._pop_schedule()

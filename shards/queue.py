@@ -1,4 +1,4 @@
-"""The timers that a shard holds in memory, soonest first; those that are due have turns (`shards.lanes`)."""
+"""The timers that a shard holds in memory, soonest first; due timers take turns (`shards.lanes`)."""
 
 import asyncio
 import heapq

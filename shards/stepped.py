@@ -15,7 +15,7 @@ class SteppedShard(Shard):
         await self.beat_turn()
 
     async def step(self, slot: int | None = None) -> None:
-        """Fire what is due, of one slot or of all: plain timers by the claim itself, schedules once they are leased.
+        """Fire the due timers of one slot or of all: plain timers by the claim itself, schedules once they are leased.
 
         Nothing is leased ahead, and nothing counts as left by an outage: the clock stands still until all has fired.
 

@@ -74,7 +74,7 @@ class Cron:
             return None
         known_from, match = 0, -1  # there is no local match in [known_from, match)
         first_year = year = year_of(moment)
-        # A rule whose times the clock skips in each of so many years has none later: all repeats.
+        # If the clock skips a rule's times in each of so many years, it skips all later ones: the years repeat.
         last_year = min(max(year, RULES_FROM_YEAR) + CYCLE_YEARS + 1, YEAR_MAX)
         while year <= last_year:
             for span in offset_spans(self.zone, year):

@@ -85,7 +85,7 @@ def _kind_of(year: int) -> tuple[int, bool]:
 
 @cache
 def _like(kind: tuple[int, bool]) -> int:
-    """Find a year of a kind among those that are searched for changes."""
+    """Find a year of a kind among the years that are searched for changes."""
     years = range(RULES_FROM_YEAR, RULES_FROM_YEAR + KINDS_CYCLE_YEARS)
     return next(year for year in years if _kind_of(year) == kind)
 

@@ -82,7 +82,7 @@ def read_json(text: str | bytes, *, bytes_max: int, around: int = 0) -> object:
 def stored_json(text: str) -> Any:
     """Read JSON of the database for an answer; a document that no client could read becomes an object that says why.
 
-    Such a row came in by a way that checks nothing. It must not make the other rows of its answer unreadable.
+    The document came in by a way without a check. It must not make the other rows of its answer unreadable.
     """
     why = f"it {TOO_DEEP}" if is_too_deep(text) else None
     try:

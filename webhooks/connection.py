@@ -27,7 +27,7 @@ BODY_BYTES_MAX = 16_384  # so little that aiohttp never pauses the parser, which
 
 
 class NotHttp(aiohttp.ClientError):
-    """Refuse bytes that are no answer of HTTP, or an answer whose head does not end."""
+    """Refuse bytes that are no answer of HTTP, or an answer with a head that does not end."""
 
 
 class Connector(aiohttp.TCPConnector):

@@ -47,7 +47,7 @@ class SlowestFiring:
 
     @property
     def margin_s(self) -> float:
-        """Return how long before a reading a firing may have begun whose deliveries it did not see."""
+        """Return the longest time between the begin of a firing and a reading that misses its deliveries."""
         return min(MARGIN_S + FIRINGS_LONGER * self._took_s, MARGIN_MAX_S)
 
 
@@ -96,7 +96,7 @@ class ClaimPlanner:
 
     @property
     def margin_s(self) -> float:
-        """Return how long before a reading a firing may have begun whose deliveries it did not see."""
+        """Return the longest time between the begin of a firing and a reading that misses its deliveries."""
         return self._firings.margin_s
 
     def meet(self, lanes: Mapping[Lane, Position]) -> bool:

@@ -1,4 +1,4 @@
-"""The environment of the Python processes that we start: without what a shell has set for another Python."""
+"""The environment of the Python processes that we start: without a shell's settings for another Python."""
 
 import os
 import sysconfig
