@@ -49,7 +49,7 @@ def operate(
 async def _operate(
     session: Session, which: TimerRef, *, verb: str, to: datetime | Duration | Shift | None, reason: str | None
 ) -> str:
-    """Change the timer; what only Postgres refuses is called by its option, too."""
+    """Change the timer; a refusal by Postgres names the option, too."""
     try:
         return await verbs.operate_timer(session, which, verb=verb, to=to, reason=reason)
     except InvalidTimer as refusal:

@@ -33,7 +33,7 @@ class RayRefused(Exception):
 
 
 def prepare_environment(settings: Settings, temp_dir: Path) -> None:
-    """Set what Ray reads from the environment while it is imported: call this before `import ray`.
+    """Set the environment variables that Ray reads at its import: call this before `import ray`.
 
     A variable of the shell that is meant for another Ray has no effect on our own. A Ray that is joined keeps them all.
     """

@@ -42,7 +42,7 @@ class Scratch:
     def make(cls, kind: str, *, place: Path | None = None) -> Self:
         """Make a directory with `kind` in its name, among the temporary ones or in memory; only its owner may enter it.
 
-        What holds sockets stands in `short_place()`.
+        Directories with sockets stand in `short_place()`.
 
         errors:  NoPlace  no directory can be made there
         """

@@ -1,4 +1,4 @@
-"""Find the reason for a failure in what Postgres or one of its programs has said."""
+"""Find the reason for a failure in the output of Postgres or of one of its programs."""
 
 import errno
 import os
@@ -10,13 +10,13 @@ FATAL = re.compile(
 ERROR = re.compile(r"^\w+: error: (.+)$", re.MULTILINE)
 # The first line with a reason of the kernel is the cause; Postgres may panic because of it.
 KERNEL = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO))
-# These say what failed. The line before says why, with the errno.
+# These lines name the failure. The line before has its reason, with the errno.
 NO_SOCKET = "could not create any Unix-domain sockets"
 WHY_NO_SOCKET = re.compile(r"LOG:  (could not (?:bind|create) Unix.+|Unix-domain socket path .+)")
 
 
 def fatal_in(log: str) -> str:
-    """Find the last fatal error of a server's log, except those that refuse a client too early; "" for none."""
+    """Find the last fatal error of a server's log, except a refusal of a client that came too early; "" for none."""
     found: list[str] = FATAL.findall(log)
     if not found:
         return ""

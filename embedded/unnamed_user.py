@@ -1,4 +1,4 @@
-"""Programs that make a database for a user who has a number and no name, as in a container with `--user 1000`.
+"""Programs that make a database for a user with a number and no name, as in a container with `--user 1000`.
 
 `initdb` and `postgres --single` ask for their user's name and end if there is none, although `--username` makes the
 answer useless. A server does not ask. docs/decisions/0074-a-user-without-a-name.md.

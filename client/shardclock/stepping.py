@@ -47,7 +47,7 @@ def cluster(
 ) -> AbstractAsyncContextManager[SteppedCluster]:
     """Run a cluster for the length of a block, with the handlers and jobs of an app, from a moment on.
 
-    The app is what `shardclock up --app` takes, with commas between several. `jobs` chooses which of its jobs there
+    The app has the form of `shardclock up --app`, with commas between several. `jobs` chooses which of its jobs there
     are, by names or patterns such as "report.*"; without it all, with () none. Without `now` the clock begins at the
     present moment. Pauses before further attempts are drawn from `seed`.
 

@@ -8,8 +8,8 @@ There is no Ray, and no loop that takes turns. `databases` lends each test a mig
 which `now()` is what the test has set. `stepping` goes from one moment at which something is due to the next; at each,
 the shard and the worker of production make a step: the same statements, the same decisions, the same calls of the
 user's code, in the test's own process (`keepers`). `moments` notices when a moment does not come to an end, and
-`progress` tells how far a clock has come whose way takes long. `api` serves the HTTP API, and `webhooks`
-keeps what would have been sent.
+`progress` logs the clock's position during a long advance. `api` serves the HTTP API, and `webhooks`
+keeps the webhooks instead of sending them.
 
 `shardclock.testing.cluster` finds `cluster` by its entry point: docs/decisions/0052-a-clock-that-tests-move.md.
 """

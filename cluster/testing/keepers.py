@@ -45,7 +45,7 @@ class Keepers:
     book: WebhookBook
 
     async def step(self, due: NextDue) -> None:
-        """Fire timers if a timer is due first, and then call what its target calls."""
+        """Fire timers if a timer is due first, and then let the keeper of its target take a step."""
         if not due.claims:
             await self.shard.step(due.slot)
         if due.target == SIGNAL:

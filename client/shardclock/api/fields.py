@@ -92,7 +92,10 @@ def json_of(fields: Mapping[str, object], *, ascii_only: bool = False) -> str:
 
 
 def _jsonable(value: object) -> object:
-    """Make of a value what JSON has a form for; a part of a model may be one that JSON would change."""
+    """Convert a model, a date or a time for JSON.
+
+    errors:  NoForm  JSON would change a part of it
+    """
     if why := why_changed(value):
         raise NoForm(why)
     return to_jsonable_python(value)

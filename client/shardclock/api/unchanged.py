@@ -1,4 +1,4 @@
-"""Refuse what JSON would give back as something else, with its place in the field."""
+"""Refuse values that JSON would change, with their place in the field."""
 
 import json
 import re
