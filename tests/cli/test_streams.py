@@ -1,4 +1,4 @@
-"""Prove that a command whose answer can't be written says so, and never that it was not done."""
+"""Prove that a command that can't write its answer says so, and never denies its work."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LOST = "the command has run, and its answer is lost: look before you repeat it"
 
 
 def _run(shell: Shell, words: list[str], redirection: str) -> tuple[int, str]:
-    """Run a command behind a redirection of bash; return its exit code, and what it wrote to stderr."""
+    """Run a command behind a redirection of bash; return its exit code and its stderr."""
     done = subprocess.run(
         ["bash", "-c", f'"$@" {redirection}', "bash", *PROGRAM, *words],
         stdout=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""What a record adds to its columns is an object wherever a record is read."""
+"""Prove that a record's detail is an object in each way to read it."""
 
 from __future__ import annotations
 

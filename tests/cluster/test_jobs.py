@@ -88,7 +88,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcess]:
     """Run a cluster with the app above."""
     place = tmp_path_factory.mktemp("jobs")
     (place / "recurring.py").write_text(APP)
-    # Ray counts what it is told, and looks for no GPU: so a machine without one has one here. Our own Ray takes no
+    # Ray counts the declared GPUs, and looks for none: so a machine without a GPU has one here. Our own Ray takes no
     # variable of the shell, so the host process sets it when it loads `ray`.
     (place / "sitecustomize.py").write_text(GPU)
     cluster = ClusterProcess(place, cwd=place, SHARDCLOCK_APP="recurring", PYTHONPATH=str(place))

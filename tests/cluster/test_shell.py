@@ -113,7 +113,7 @@ async def test_no_variable_of_libpq_reaches_a_session_on_the_embedded_postgres(
 async def test_files_of_libpq_in_the_home_directory_change_nothing(
     embedded: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    # Given files that are no certificates, and that anybody may read
+    # Given files that are no certificates and are readable for all users
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / ".postgresql").mkdir()
     for name in (".pgpass", ".pg_service.conf", *(f".postgresql/{it}" for it in ("root.crt", "postgresql.crt"))):

@@ -71,7 +71,7 @@ async def test_a_backlog_of_one_tenant_delays_another_tenant_by_no_batch() -> No
 async def test_an_instance_that_waits_for_its_share_goes_on_though_another_tenant_is_cut_for_ever(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Given an instance whose message has no room in its share, beside a tenant whose instances are cut in each batch
+    # Given an instance with a message too large for its share, beside a tenant with instances that each batch cuts
     monkeypatch.setattr(advancing, "NODES_MAX", 1)
     task = '<userTask id="u"/>'
     async with running() as it:

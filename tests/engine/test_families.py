@@ -1,4 +1,4 @@
-"""What one instance calls has a bound in depth and in number, and ends with it however fast it grows."""
+"""Prove that an instance's calls have bounds of depth and number, and end with it at any speed of growth."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ async def test_the_depth_of_calls_is_a_setting() -> None:
 
 @pytest.mark.parametrize("turns", [4, 7])
 async def test_nothing_is_called_below_an_instance_that_was_cancelled_however_fast_it_grows(turns: int) -> None:
-    # Given an instance whose descendants grow by three times a level
+    # Given an instance with three times as many descendants on each level
     async with running() as it:
         limit(it, descendants_max=1_000)
         await it.deploy(GROWS, connected="s>c c>e")

@@ -1,4 +1,4 @@
-"""Prove that keys are looked up together, each once, those that were good first; and that a fault ends for all."""
+"""Prove that keys are looked up together, each once, known good keys first; and that all callers learn of a fault."""
 
 from __future__ import annotations
 

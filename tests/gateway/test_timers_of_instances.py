@@ -1,4 +1,4 @@
-"""Prove what is answered over HTTP to whom about the timers of jobs and processes."""
+"""Prove the HTTP answers to each kind of caller about the timers of jobs and processes."""
 
 from __future__ import annotations
 

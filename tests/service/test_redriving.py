@@ -1,4 +1,4 @@
-"""Prove that a redrive says what will happen: a dead letter whose target can't be called stays one."""
+"""Prove that a redrive announces its effect: a dead letter stays one if its target can't be called."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prove that no setting of a client's session changes what the functions do there.
+"""Prove that the functions have the same results with each setting of a client's session.
 
 A body in PL/pgSQL is read in the session that calls it, and so with the session's settings.
 """

@@ -379,5 +379,5 @@ def sentence_of(text: str, zone: str = "UTC") -> str:
 
 
 def without_moment(sentence: str) -> str:
-    """Leave out what differs: the moment, and Python's own spelling of a repeat that never occurs."""
+    """Leave out the differences: the moment, and Python's own spelling of a repeat that never occurs."""
     return re.sub(r"'.* never occurs after \S+;", "it never occurs;", sentence)

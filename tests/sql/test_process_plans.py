@@ -36,7 +36,7 @@ async def test_instances_that_end_cost_what_is_theirs(waiting: str) -> None:
     }  # fmt: skip
 
 
-# One instance whose tokens each wait for a timer, a task and a message.
+# One instance with tokens that each wait for a timer, a task and a message.
 TOKENS = """
 with t as (
     insert into shardclock.timers (

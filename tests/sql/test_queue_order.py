@@ -126,7 +126,7 @@ async def test_a_start_whose_worker_died_is_not_overtaken(
 async def test_a_start_whose_timer_has_yet_to_fire_is_not_overtaken(
     dsn: str, shard: HolderClient, workers: list[JobWorker]
 ) -> None:
-    # Given a first start whose timer can't fire, because a client has locked it
+    # Given a first start with a timer that can't fire, because a client has locked it
     first = await value(dsn, ASK)
     client = await asyncpg.connect(dsn, timeout=BOUND_S)
     transaction = client.transaction()

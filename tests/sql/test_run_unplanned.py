@@ -33,7 +33,7 @@ RULES = [YEARLY, "0 9 L * *", "R/P1M", "R5/P1D", "@yearly", "R2/2031-01-31T08:00
 
 
 async def serve(shard: HolderClient) -> None:
-    """Plan and fire what is due by Postgres's clock, until nothing is."""
+    """Plan and fire the timers that are due by Postgres's clock, until none is."""
     while timers := (await shard.take(horizon_s=0.0)).claimed:
         now = await shard.value("select now()")
         unplanned = [timer for timer in timers if is_unplanned(timer)]
@@ -42,7 +42,7 @@ async def serve(shard: HolderClient) -> None:
 
 
 async def numbers(dsn: str) -> list[tuple[str, int]]:
-    """Read what became of the occurrences, with their numbers."""
+    """Read the outcomes of the occurrences, with their numbers."""
     text = "select intent, occurrence from shardclock.command_log where intent <> 'RESCHEDULED' order by position"
     return [(found["intent"], found["occurrence"]) for found in await query(dsn, text)]
 
@@ -64,7 +64,7 @@ async def make(client: HolderClient, rule: str = YEARLY, **more: Any) -> int:
 async def test_a_run_of_an_unplanned_schedule_fires_once_and_the_rule_follows_as_without_it(
     shard: HolderClient, client: HolderClient, rule: str, operation: str | None, same_transaction: bool
 ) -> None:
-    # Given what the rule leads to without a run
+    # Given the dates of the rule without a run
     await client.begin()
     await make(client, rule)
     await client.commit()

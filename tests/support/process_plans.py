@@ -1,4 +1,4 @@
-"""Instances that wait, and what the statements of engines read of them."""
+"""Waiting instances, and the rows that the statements of engines read of them."""
 
 from __future__ import annotations
 

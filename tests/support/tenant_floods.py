@@ -128,7 +128,7 @@ async def _held(dsn: str) -> None:
 
 
 class Held:
-    """A function whose calls wait until the test lets them go, and whose order is noted."""
+    """A function that notes the order of its calls, and waits in each until the test lets it go."""
 
     def __init__(self, work: Callable[..., Any], name_of: Callable[..., str]) -> None:
         self.let_go = threading.Event()
@@ -137,7 +137,7 @@ class Held:
         self._name_of = name_of
 
     def __call__(self, *given: Any) -> Any:
-        """Note who is worked for, and work."""
+        """Note the tenant of the call, and work."""
         self.order.append(self._name_of(*given))
         assert self.let_go.wait(BOUND_S)
         return self._work(*given)
@@ -215,7 +215,7 @@ async def _keys(dsn: str) -> None:
     assert {it.result().status for it in asked} == {401}
 
 
-# One of each sort of change, by what its path names.
+# One change of each sort, by the subject of its path.
 CHANGES = [
     ("POST", "/v1/timers"), ("POST", "/v1/endpoints"), ("PATCH", "/v1/endpoints/n"), ("POST", "/v1/deliveries/retry"),
     ("POST", "/v1/dead-letters/redrive"), ("POST", "/v1/incidents/resolve"), ("DELETE", "/v1/processes/7"),

@@ -64,7 +64,7 @@ def test_between_occurrences_that_are_decades_apart_nobody_looks_what_the_clock_
     assert max(looked_at) < timedelta(days=3_000)
 
 
-# Rules that match on few days, and rules whose times the clock skips on each day that matches.
+# Rules that match on few days, and rules with times that the clock skips on each day that matches.
 RARE = [
     ("0 0 0 29 2 MON", "Europe/Lisbon"),
     ("0 0 29 2 *", "America/New_York"),

@@ -1,4 +1,4 @@
-"""Prove that a receiver is believed whose answer breaks the rules of HTTP harmlessly, and never more than that answer.
+"""Prove that an answer counts if it breaks the rules of HTTP harmlessly, and that no bytes count beside that answer.
 
 Answers of these kinds are accepted by curl, by Go's net/http or by httpx; their test suites, and those of llhttp, have
 them. Answers that all of them refuse are refused here, too.
