@@ -1,6 +1,6 @@
 """Scheduling from a file: every line is scheduled, or refused with a reason; no line is lost silently."""
 
-from codecs import BOM_UTF8
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -11,6 +11,7 @@ from sql.clients.outcomes import Refused, Scheduled
 from sql.retry import Retry
 from sql.session import Session
 from timers.model import LINE_BYTES_MAX, NewTimer
+from timers.refusal import Refusal
 
 PART_LINES = 2_000
 BATCH_RETRY = Retry(attempts=8)  # about 20 s in all
@@ -88,11 +89,15 @@ def numbered_lines(file: IO[bytes], *, start: int = 1) -> Iterator[tuple[int, by
     """Read a file's lines with their numbers, from `start`, without a byte order mark at the beginning.
 
     A line that is too long is cut, so that it will be refused.
+
+    errors:  Refusal  the text is UTF-16
     """
     number = 0
     while line := file.readline(LINE_BYTES_MAX + 2):
         number += 1
         if number == 1:
+            if line.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+                raise Refusal("the file is refused: its text is UTF-16; encode it as UTF-8")
             line = line.removeprefix(BOM_UTF8)
         while not line.endswith(b"\n") and (rest := file.readline(LINE_BYTES_MAX)):
             line = line[: LINE_BYTES_MAX + 1] + (b"\n" if rest.endswith(b"\n") else b"")

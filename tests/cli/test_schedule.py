@@ -357,6 +357,15 @@ def test_nothing_refused_leaves_an_empty_file(shell: Shell, folder: Path) -> Non
     assert refused_to.read_text() == ""
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_refuses_a_file_in_utf_16_by_its_name(shell: Shell, folder: Path, encoding: str) -> None:
+    file = folder / "timers.ndjson"
+    file.write_bytes(('\ufeff{"delay":"PT1H"}\n' * 2).encode(encoding))
+
+    assert_refused(shell("schedule", "--file", file), "UTF-16", "encode it as UTF-8")
+    assert count(shell) == 0
+
+
 def test_refuses_a_file_it_cannot_read(shell: Shell, folder: Path) -> None:
     assert_refused(shell("schedule", "--file", folder / "none"), str(folder / "none"), "No such file")
     assert_refused(shell("schedule", "--file", folder), str(folder), "directory")
