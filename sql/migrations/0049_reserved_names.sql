@@ -728,7 +728,7 @@ end
 $$;
 
 -- SQL refuses the same rules as the command line, in the same words: each function below has a counterpart in timers/.
--- tests/sql/test_rule_refusals.py compares them.
+-- tests/sql/test_parsing.py compares them.
 
 -- Shows a refused text as timers/refusal.py does.
 create function shardclock.shown(given text)
