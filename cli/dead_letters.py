@@ -84,7 +84,11 @@ def redrive(
 ) -> int:
     """Deliver dead letters again, from their first attempt on."""
     wanted = _chosen(timer_key, target, tenant, died_before, every=every)
-    return _do(lambda session: redriving(session, per_s=per_s, enable=enable), wanted, limit, yes=yes, as_json=as_json)
+
+    def act(session: Session) -> Act:
+        return redriving(session, per_s=per_s, enable=enable, enable_called="--enable")
+
+    return _do(act, wanted, limit, yes=yes, as_json=as_json)
 
 
 @dead_letters.command()

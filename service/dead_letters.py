@@ -113,12 +113,14 @@ class Act:
         return self.said_of_left(sum(it.target == SIGNAL and it.timer_key not in done for it in meant))
 
 
-def redriving(session: Session, *, per_s: int | None = None, enable: bool = False) -> Act:
+def redriving(
+    session: Session, *, per_s: int | None = None, enable: bool = False, enable_called: str = '"enable": true'
+) -> Act:
     """Return how dead letters are delivered again, from their first attempt on.
 
     Those of an endpoint that is disabled stay dead letters; with `enable`, the endpoint is enabled first.
     """
-    way = Redriving(session, per_s, enable=enable)
+    way = Redriving(session, per_s, enable=enable, enable_called=enable_called)
     return Act(
         way.change,
         would=f"be put back, {per_s:,} a second" if per_s else "be put back",

@@ -11,7 +11,6 @@ from sql.session import Session, StatementRefused
 
 WRONG_STATE = "55000"
 NAMED_MAX = 3  # targets in one sentence
-WAYS = "; or redrive with enable (--enable)"
 
 
 class NotRedriven(StatementRefused):
@@ -28,6 +27,7 @@ class Redriving:
     session: Session
     per_s: int | None = None
     enable: bool = False
+    enable_called: str = '"enable": true'  # as the caller writes it
     closed: dict[tuple[str, str], ClosedTarget] = field(default_factory=dict)
     _asked: set[tuple[str, str]] = field(default_factory=set)
 
@@ -61,9 +61,8 @@ class Redriving:
 
     def why_not(self, letter: DeadLetterKey) -> str:
         """Say why a dead letter stays one."""
-        return (
-            f"dead letter {letter.timer_key} is not redriven: {_way_out(self.closed[letter.target, letter.tenant_id])}"
-        )
+        why = self._way_out(self.closed[letter.target, letter.tenant_id])
+        return f"dead letter {letter.timer_key} is not redriven: {why}"
 
     def said_of(self, number_of: "Counter[tuple[str, str]]") -> str:
         """Say, as a sentence goes on, which dead letters stay, and which deliveries wait, and why."""
@@ -73,7 +72,7 @@ class Redriving:
 
     def _reasons(self, word: str, number_of: dict[tuple[str, str], int]) -> str:
         said = [
-            f"; {word}: {counted(number, 'dead letter')}, because {_way_out(self.closed[lane])}"
+            f"; {word}: {counted(number, 'dead letter')}, because {self._way_out(self.closed[lane])}"
             for lane, number in sorted(number_of.items())
         ]
         others = len(said) - NAMED_MAX
@@ -85,6 +84,5 @@ class Redriving:
         found = self.closed.get((target, tenant_id))
         return found is not None and not found.waits
 
-
-def _way_out(closed: ClosedTarget) -> str:
-    return f"{closed.why}{WAYS if closed.disabled else ''}"
+    def _way_out(self, closed: ClosedTarget) -> str:
+        return f"{closed.why}; or redrive with {self.enable_called}" if closed.disabled else closed.why

@@ -67,9 +67,7 @@ async def test_all_are_redriven_that_can_be_called_and_the_others_are_told_with_
     assert done.startswith("put back: 4 dead letters are due again; left: 2 dead letters, because ")
     for sentence in (would.sentence, done):
         assert f'target "{DISABLED}" was disabled at' in sentence
-        assert (
-            "(it answered 410): enable it (shardclock endpoints enable); or redrive with enable (--enable)" in sentence
-        )
+        assert '(it answered 410): enable it (shardclock endpoints enable); or redrive with "enable": true' in sentence
         assert f'target "{REMOVED}" has no endpoint: add it' in sentence
         assert f'waiting: 2 dead letters, because target "{UNDECLARED}" is unknown' in sentence
 
