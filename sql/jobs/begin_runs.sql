@@ -17,8 +17,8 @@
 --        integer, scheduled_at timestamptz, config text, policy text, lease_left interval (of the run that crashed)
 -- locks: the claimed and dropped deliveries and the marked jobs, for the statement; leaves out what others have locked
 -- index: deliveries_of_jobs, the first :look that are due; jobs_pkey and deliveries_pkey, one probe of each for each of
---        these; deliveries_of_jobs_by_due_date and timers_by_target, one probe of each for each job with a queue;
---        holders_pkey, holders_ended
+--        these; deliveries_of_jobs_by_due_date and timers_by_target, one probe of each for each job with a queue, and of
+--        the first a scan up to the hundredth start of the slots where more may wait; holders_pkey, holders_ended
 with me as materialized (
     select h.part, h.part_count
     from shardclock.holders h
@@ -102,6 +102,27 @@ of_job as materialized (
     ) r on true
     left join earlier e on e.target = due.target and e.tenant_id = due.tenant_id
 ),
+hundredth as materialized (
+    -- A queue keeps its first hundred starts. They are not the ones that became due first: a timer may fire late.
+    select q.target, q.tenant_id, d.due_date, d.timer_key
+    from (
+        select distinct o.target, o.tenant_id
+        from of_job o
+        where o.overlap = 'queue' and (o.waiting > 100 or :after_at is not null)
+    ) q
+    cross join lateral (
+        select d.due_date, d.timer_key
+        from shardclock.deliveries d
+        where d.target = q.target and d.target like 'job:%' and d.tenant_id = q.tenant_id
+            and d.slot % (select me.part_count from me) = (select me.part from me)
+            -- "Is true", which no index fits: this reads the starts in the order of their due dates, up to the hundredth.
+            and (d.next_attempt_at <= coalesce(:now::timestamptz, now())) is true
+            and d.claimed_by is null
+        order by d.due_date, d.timer_key
+        offset 99
+        limit 1
+    ) d
+),
 judged as materialized (
     select
         o.*,
@@ -118,9 +139,12 @@ judged as materialized (
             when o.overlap = 'replace'
                 and (o.age < o.waiting or (o.due_date, o.timer_key) < (o.run_due_date, o.run_timer_key))
                 then 'skipped: a later start replaced it'
-            when o.overlap <> 'replace' and o.place > 100 and not o.was_begun then 'skipped: 100 starts were waiting'
+            when o.was_begun then null
+            when o.overlap = 'skip' and o.place > 100 or (o.due_date, o.timer_key) > (h.due_date, h.timer_key)
+                then 'skipped: 100 starts were waiting'
         end as why_not
     from of_job o
+    left join hundredth h on h.target = o.target and h.tenant_id = o.tenant_id
 ),
 first_in_queue as materialized (
     -- A queue keeps the order of its starts in the slots of all workers: docs/decisions/0075-queues-keep-their-order.md.

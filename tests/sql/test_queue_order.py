@@ -12,7 +12,7 @@ import pytest
 from jobs.states import RunOutcome
 from sql.clock.moved import next_due
 from sql.cluster.holders import end_holders
-from sql.jobs.runs import BegunRun, How
+from sql.jobs.runs import BegunRun, DuePlace, How
 from tests.support.factories import BOUND_S, HolderClient, query, value
 from tests.support.job_runs import LEASE_S, JobWorker, declare, fire, is_whole
 from tests.support.jobs import job_spec
@@ -191,6 +191,37 @@ async def test_a_start_that_was_begun_keeps_its_place_however_many_wait(dsn: str
         begun = await worker.begin()
 
         assert ([run.timer_key for run in begun.runs], begun.dropped > 0) == ([first], True)
+
+
+@pytest.mark.parametrize("look", [30, 101, 300])
+async def test_a_start_that_fires_late_keeps_its_place_however_many_wait(
+    dsn: str, shard: HolderClient, look: int
+) -> None:
+    # Given a first start whose timer fires after those of a hundred later starts
+    await declare(dsn, job_spec(overlap="queue", max_retries=3))
+    async with JobWorker(dsn, 11) as worker:
+        first = await value(dsn, ASK)
+        client = await asyncpg.connect(dsn, timeout=BOUND_S)
+        transaction = client.transaction()
+        await transaction.start()
+        await client.execute("select from shardclock.timers for update")
+        asked = await ask(dsn, shard, 100)
+        await transaction.rollback()
+        await client.close(timeout=BOUND_S)
+        await fire(shard)
+
+        # When a worker without a place reads all starts
+        begun = await worker.begin(places=0, look=look)
+        dropped = begun.dropped
+        while begun.saturated and begun.last_at and begun.last_key:
+            begun = await worker.begin(places=0, look=look, after=DuePlace(begun.last_at, begun.last_key))
+            dropped += begun.dropped
+
+        # Then it drops the last one, and the first one runs first.
+        assert dropped == 1
+        assert (await worker.one()).timer_key == first
+        left = await query(dsn, "select timer_key from shardclock.deliveries order by due_date, timer_key")
+        assert [row["timer_key"] for row in left] == [first, *asked[:-1]]
 
 
 async def test_a_test_that_moves_the_clock_is_told_of_the_first_start_alone(dsn: str, shard: HolderClient) -> None:
