@@ -107,8 +107,7 @@ class SignalRunner:
         is_round_over = bool(self._left_out or self._next_tenant or self._behind)
         self._next_tenant = poll.next_tenant
         if not poll.signals:
-            if not poll.behind:
-                self._left_out.clear()
+            self._left_out = {tenant: keys for tenant, keys in self._left_out.items() if tenant in poll.behind}
             return is_round_over or bool(poll.next_tenant or poll.behind)
         until_s = time.monotonic() + BATCH_S
         found = sort_signals(poll.signals, self._one_by_one)
@@ -128,11 +127,18 @@ class SignalRunner:
         return done
 
     def _leave_out_cut(self, batch: Batch, tenants: Collection[str]) -> None:
-        """Leave out the instances that were cut, until a batch cuts no instance of their tenant."""
+        """Leave out the instances that were cut, until a batch cuts no instance of their tenant.
+
+        While a tenant's lane is read from a place on, they stay left out: their earlier signals are before that place.
+        """
         cut = batch.cut()
         for key in self._one_by_one & batch.advanced.keys():
             cut[batch.advanced[key].owner.tenant_id].add(key)
-        kept = {tenant: keys for tenant, keys in self._left_out.items() if tenant in tenants and cut.get(tenant, keys)}
+        kept = {
+            tenant: keys
+            for tenant, keys in self._left_out.items()
+            if tenant in self._behind or (tenant in tenants and cut.get(tenant, keys))
+        }
         self._left_out = kept | {tenant: kept.get(tenant, set()) | keys for tenant, keys in cut.items() if keys}
 
     async def _load(self, instances: Sequence[Signals]) -> list[Signals]:

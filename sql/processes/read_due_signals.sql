@@ -17,8 +17,8 @@
 --        parent_key bigint, parent_token bigint, root_key bigint, state text (with its first signal alone), has_ended boolean: of the
 --        instance, or of the root of an instance that is to begin; null if there is none; server_time timestamptz:
 --        in the order in which they are to be taken; a start may be there twice;
---        then rows with timer_key null: for each lane that was read without result, and has more, tenant_id, and
---        in due_at and instance_key how far it was read; and one with next_tenant text (the next :after_tenant), if
+--        then rows with timer_key null: for each lane that was read without result, and has more, and for each
+--        that had no turn, tenant_id, and in due_at and instance_key how far it was read; and one with next_tenant text (the next :after_tenant), if
 --        there may be more lanes
 -- locks: nothing
 -- index: deliveries_by_lane, one probe for each lane, and up to its share; deliveries_of_cancellations, up to the same
@@ -179,6 +179,10 @@ due as (
     ) d
     limit :batch
 ),
+-- A batch that is full ends with a lane: the lanes after it were not read.
+last_lane as materialized (
+    select case when count(*) >= :batch::integer then max(d.turn) end as turn from due d
+),
 fruitless as (
     select o.tenant_id, w.next_attempt_at, w.timer_key
     from open_lane o
@@ -194,7 +198,16 @@ fruitless as (
         offset 10 * share.signals - 1
         limit 1
     ) w
-    where o.tenant_id not in (select d.tenant_id from due d)
+    where o.turn <= coalesce((select l.turn from last_lane l), o.turn)
+        and o.tenant_id not in (select d.tenant_id from due d)
+),
+unread as (
+    select b.tenant_id, b.behind_at, b.behind_key
+    from unnest(:behind_tenants::text[], :behind_at::timestamptz[], :behind_key::bigint[])
+        as b (tenant_id, behind_at, behind_key)
+    where b.tenant_id <= :after_tenant::text
+        or b.tenant_id > (select l.tenant_id from lane l where l.number = 500)
+        or b.tenant_id in (select o.tenant_id from open_lane o where o.turn > (select l.turn from last_lane l))
 ),
 known as (
     select
@@ -273,7 +286,7 @@ union all
 select
     null, f.timer_key, null, null, null, f.tenant_id, null, null, f.next_attempt_at, null, null, null, null, null, null,
     null, null, clock_timestamp(), null
-from fruitless f
+from (select * from fruitless union all select * from unread) f
 union all
 select
     null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null,
