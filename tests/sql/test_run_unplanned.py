@@ -185,6 +185,42 @@ async def test_a_run_outlives_a_change_before_the_plan(
     assert after["due_date"] > datetime.now(UTC) + timedelta(hours=1)
 
 
+@pytest.mark.parametrize("is_planned", [False, True], ids=["unplanned", "planned"])
+@pytest.mark.parametrize("is_paused", [False, True], ids=["pending", "paused"])
+@pytest.mark.parametrize("new", [replace, replace_by_a_planned_one], ids=lambda change: str(change.__name__))
+async def test_a_run_that_was_moved_keeps_its_date_when_its_schedule_is_replaced(
+    shard: HolderClient,
+    client: HolderClient,
+    is_planned: bool,
+    is_paused: bool,
+    new: Callable[[HolderClient], Awaitable[None]],
+) -> None:
+    # Given a run that was moved to a later moment
+    await make(client)
+    if is_planned:
+        await serve(shard)
+    await run_timer(client.session, BEAT)
+    later = datetime.now(UTC) + timedelta(hours=1)
+    assert await reschedule_timer(client.session, BEAT, later) == "RESCHEDULED"
+    if is_paused:
+        await pause_timer(client.session, BEAT)
+
+    # When its schedule is replaced, then the run waits for its date
+    await new(client)
+    if is_paused:
+        await resume_timer(client.session, BEAT)
+    await serve(shard)
+    assert "TRIGGERED" not in [intent for intent, _ in await numbers(shard.dsn)]
+    assert (await row(shard.dsn))["due_date"] == later
+
+    # and fires once, and the new rule follows.
+    await query(shard.dsn, "update shardclock.timers set due_date = now() where due_date = $1", later)
+    await serve(shard)
+    assert [it for it in await numbers(shard.dsn) if it[0] == "TRIGGERED"] == [("TRIGGERED", 1)]
+    after = await row(shard.dsn)
+    assert (after["occurrence"], after["kept_due_date"]) == (2, None)
+
+
 async def test_a_plain_timer_that_replaces_the_schedule_takes_over_no_run(
     shard: HolderClient, client: HolderClient
 ) -> None:
