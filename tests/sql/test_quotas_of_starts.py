@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import asyncpg
 import pytest
 
@@ -14,7 +16,10 @@ from tests.support.factories import query, value
 
 MODEL = model('<startEvent id="s"/><userTask id="u"/>', connected="s>u")
 START = "select shardclock.start_process('p') from generate_series(1, $1::integer)"
-KEEP = "select shardclock.publish_message('m', 'c' || n, time_to_live => 'PT1H') from generate_series(1, $1::integer) n"
+KEEP = """
+    select shardclock.publish_message('m', format('%s-%s', pg_backend_pid(), n), time_to_live => 'PT1H')
+    from generate_series(1, $1::integer) n
+"""
 READ = """
     select (s.seq_tup_read + coalesce(s.idx_tup_fetch, 0))::integer
     from pg_stat_xact_user_tables s
@@ -136,3 +141,28 @@ async def test_a_start_waits_for_no_other_start_and_its_transaction_does_not_fai
         await first.close()
         await other.close()
     assert await waiting(deployed) == before + 4
+
+
+@pytest.mark.parametrize("is_counted", [False, True], ids=["never counted", "counted long ago"])
+@pytest.mark.parametrize("isolation", ["read_committed", "repeatable_read"])
+@pytest.mark.parametrize("asked", [START, KEEP], ids=["starts", "messages"])
+async def test_an_open_transaction_of_a_client_switches_no_quota_off(
+    deployed: str, is_counted: bool, isolation: Literal["read_committed", "repeatable_read"], asked: str
+) -> None:
+    await limit(deployed, instances=1_100, messages=1_100)
+    if is_counted:
+        await query(deployed, asked, 1)
+        await query(deployed, "update shardclock.tenant_usage set counted_at = '2020-01-01'")
+    first = await asyncpg.connect(deployed, server_settings=NO_WAIT)
+    other = await asyncpg.connect(deployed, server_settings=NO_WAIT)
+    try:
+        async with first.transaction():
+            await first.fetch(asked, 1)
+            async with other.transaction(isolation=isolation):
+                await other.fetch(asked, 1_000)
+            with pytest.raises(asyncpg.PostgresError, match="may have 1100 "):
+                async with other.transaction(isolation=isolation):
+                    await other.fetch(asked, 101)
+    finally:
+        await first.close()
+        await other.close()
