@@ -70,7 +70,7 @@ _NESTED = "".join(
 _LEASED = "claimed_by <> all (ended_holders)"
 _NOW = "coalesce(:now::timestamptz, now())"
 
-_APPLY, _STARTS = "sql/processes/apply_steps.sql", "sql/migrations/0037_instances_of_clients.sql"
+_APPLY, _STARTS = "sql/processes/apply_steps.sql", "sql/migrations/0051_limits_of_processes.sql"
 
 BUILDS = (
     Build("sound", (), ()),

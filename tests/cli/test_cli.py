@@ -341,9 +341,8 @@ def test_ctrl_c_ends_a_tail_quietly(shell: Shell) -> None:
 HELPED = [
     "up", "gateway", "demo", "migrate", "exporter", "dsn", "psql", "scale", "forecast", "ramp", "switch", "leave",
     "hold", "release", "schedule", "preview", "list", "show", "explain", "cancel", "reschedule",
-    "pause", "resume", "run-now", "deploy", "tail", "status", "targets", "audit", "consumers", "dead-letters",
-    "deliveries",
-    "endpoints", "jobs", "keys", "processes", "tasks", "tenants",
+    "pause", "resume", "run-now", "operate", "deploy", "tail", "status", "targets", "audit", "consumers",
+    "dead-letters", "deliveries", "endpoints", "jobs", "keys", "processes", "tasks", "tenants",
 ]  # fmt: skip
 
 

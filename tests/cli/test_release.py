@@ -207,7 +207,7 @@ def test_a_database_on_which_another_cluster_fires_is_refused(shell: Shell, yes:
     start(shell, PROD, cluster_id="blue")
     start(shell, STAGING, holder=2)
 
-    refused(shell("release", *yes), "blue fires on this database", "SHARDCLOCK_DSN")
+    refused(shell("release", *yes), "blue fires on this database", "is this the database that you mean?")
     assert whose(shell) == (PROD, True)
 
 

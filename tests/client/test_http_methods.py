@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import re
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -19,9 +17,6 @@ from pydantic import BaseModel
 from shardclock import AsyncClient
 from shardclock.api.fields import Length, New
 from shardclock.http import Conflict, NotFound, asked, async_sending
-from shardclock.http.async_processes import AsyncProcesses
-from shardclock.http.async_tasks import AsyncTasks
-from tests.support import ROOT
 from tests.support.factories import BOUND_S, HolderClient, add_timers, pending_rows, value
 from tests.support.gateways import Api
 from tests.support.waiting import eventually
@@ -32,14 +27,6 @@ ODD_NAMES = ["a b", "50%", "a%41", "ä?x#y&z", ".", "..", "a:b;c=d+e", "a/b", "/
 
 class Order(BaseModel):
     order: int
-
-
-class Named(BaseModel):
-    name: str
-
-
-class Ratio(BaseModel):
-    ratio: float
 
 
 async def fire(shard: HolderClient) -> None:
@@ -323,94 +310,3 @@ async def test_each_of_many_timers_is_a_mapping(dsn: str, client: AsyncClient) -
     with pytest.raises(TypeError, match=f"^{re.escape(rule)}$"):
         await anext(client.schedule_many(many))
     assert await pending_rows(dsn) == []
-
-
-NAN, INF = float("nan"), float("inf")
-LOOP: list[Any] = []
-LOOP.append(LOOP)
-
-
-@pytest.mark.parametrize(
-    ("payload", "sentence"),
-    [
-        (NAN, "payload holds NaN, which is no JSON number; write None or a text"),
-        ({"a": [1, INF, NAN]}, "payload holds Infinity, which is no JSON number; write None or a text"),
-        (Ratio(ratio=-INF), "payload holds -Infinity, which is no JSON number; write None or a text"),
-        ({1}, "payload holds {1}, and JSON has no set; write a list"),
-        ({"a": [frozenset("b")]}, "payload holds frozenset({'b'}), and JSON has no set; write a list"),
-        ({"a": [1, INF]}, "payload holds Infinity, which is no JSON number; write None or a text, at payload.a[1]"),
-        ({1: 2}, "payload holds the key 1, and a key in JSON is a text; write '1'"),
-        ({1: 2, "b": 3}, "payload holds the key 1, and a key in JSON is a text; write '1'"),
-        ([{"a": {None: 2}}], "payload holds the key None, and a key in JSON is a text; write 'null', at payload[0].a"),
-        (
-            {"a": {True: 2, 1.5: 3}},
-            "payload holds the key True, and a key in JSON is a text; write 'true', at payload.a",
-        ),
-        ({"a": b"x"}, "payload holds b'x', and JSON has no bytes; write a text, such as their base64, at payload.a"),
-        ([Decimal("1.10")], "payload holds Decimal('1.10'), which would come back as a text; write a float or a text"),
-        ({"a": iter([1])}, "payload holds <list_iterator"),
-        ({(1, 2): 3}, "payload {(1, 2): 3} has no form in JSON: keys must be str, int, float, bool or None, not tuple"),
-        (LOOP, "payload [[...]] has no form in JSON: Circular reference detected"),
-    ],
-    ids=lambda it: repr(it)[:40],
-)
-async def test_what_has_no_form_in_json_is_refused(dsn: str, client: AsyncClient, payload: Any, sentence: str) -> None:
-    with pytest.raises(ValueError, match=f"^{re.escape(sentence)}"):
-        await client.schedule(delay="PT1H", payload=payload)
-    with pytest.raises(ValueError, match=f"^timer 1: {re.escape(sentence)}"):
-        await anext(client.schedule_many([{"delay": "PT1H", "payload": payload}]))
-    assert await pending_rows(dsn) == []
-
-
-HALF_PAIR = "half of a surrogate pair, which UTF-8 can't say; write whole characters"
-
-
-@pytest.mark.parametrize(
-    ("fields", "sentence"),
-    [
-        ({"payload": {"a": "\ud83d"}}, f"payload holds {HALF_PAIR}, at payload.a"),
-        ({"payload": ["a", ("\ude00b",)]}, f"payload holds {HALF_PAIR}, at payload[1][0]"),
-        ({"payload": {"a": {"\udfff": 1}}}, f"payload holds {HALF_PAIR}, at payload.a"),
-        ({"payload": Named.model_construct(name="\ud800")}, f"payload holds {HALF_PAIR}, at payload.name"),
-        ({"payload": "\ud83d\ude00"}, f"payload holds {HALF_PAIR}"),
-        ({"name": "n\ud83d"}, f"name holds {HALF_PAIR}"),
-        ({"target": "log\ud83d"}, f"target holds {HALF_PAIR}"),
-    ],
-    ids=lambda it: ascii(it)[:40],
-)
-async def test_half_of_a_surrogate_pair_is_refused(
-    dsn: str, client: AsyncClient, fields: dict[str, Any], sentence: str
-) -> None:
-    many: list[Any] = [{"delay": "PT1H"}, {"delay": "PT1H"} | fields]
-    with pytest.raises(ValueError, match=f"^{re.escape(sentence)}$"):
-        await client.schedule(delay="PT1H", **fields)
-    with pytest.raises(ValueError, match=f"^{re.escape(f'timer 2: {sentence}')}$"):
-        await anext(client.schedule_many(many))
-    assert await pending_rows(dsn) == []
-
-
-async def test_a_name_with_half_of_a_surrogate_pair_is_refused_wherever_it_is_written(client: AsyncClient) -> None:
-    for ask in (
-        lambda: client.get(name="n\ud83d"),
-        lambda: client.cancel(name="n\ud83d"),
-        lambda: anext(client.list(name_prefix="n\ud83d")),
-    ):
-        with pytest.raises(ValueError, match=rf"^name\w* '.*' is refused: it holds {HALF_PAIR}$"):
-            await ask()
-
-
-async def test_a_local_time_in_a_payload_stays_local(client: AsyncClient) -> None:
-    made = await client.schedule(delay="PT1H", payload={"at": datetime(2030, 1, 31, 9)})  # noqa: DTZ001 - so it is
-
-    assert (await client.get(timer_key=made.timer_key)).payload == {"at": "2030-01-31T09:00:00"}
-
-
-def test_the_page_names_what_is_an_async_generator() -> None:
-    page = (ROOT / "docs" / "gateway.md").read_text(encoding="utf-8")
-    named = page.partition("is an async generator, for `async for`:")[2].partition(";")[0]
-    for of, prefix in ((AsyncClient, ""), (AsyncProcesses, "processes."), (AsyncTasks, "tasks.")):
-        public = [name for name, _ in inspect.getmembers(of, inspect.isasyncgenfunction) if not name.startswith("_")]
-        for name in public:
-            assert f"`{prefix}{name}`" in named
-            named = named.replace(f"`{prefix}{name}`", "")
-    assert "`" not in named, "the others are awaited"

@@ -82,7 +82,7 @@ async def test_a_task_that_was_locked_as_its_token_went_is_not_open_for_ever() -
 
 async def test_a_timer_that_was_moved_as_its_token_went_goes_too() -> None:
     later = "due_date => now() + interval '1 year'"
-    moved = f"select shardclock.reschedule_timer(t.timer_key, {later}) from shardclock.timers t"
+    moved = f"select shardclock.operate_timer('reschedule', t.timer_key, {later}) from shardclock.timers t"
     gives_up = boundary("b", "u", timer("timeDuration", "PT1H")) + '<userTask id="w"/>'
     async with running() as it:
         await it.deploy(START + '<userTask id="u"/>' + gives_up + END, connected="s>u u>e b>w")

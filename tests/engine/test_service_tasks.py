@@ -248,7 +248,9 @@ async def test_retries_that_are_no_number_are_an_incident() -> None:
         await it.deploy(START + job("flaky", retries="=n") + END, connected="s>flaky flaky>e")
         key = await it.start(n="many")
         (incident,) = (await it.see(key)).waits["incident_list"]
-        assert incident["sentence"] == "the task's retries are 'many', not a number from 0 to 1,000"
+        assert incident["sentence"] == (
+            "the task's retries are 'many', not a number from 0 to 1,000 (the variable 'n' of the process p is a text)"
+        )
 
 
 async def test_a_program_that_fails_has_the_model_s_attempts_unless_it_says_how_many() -> None:

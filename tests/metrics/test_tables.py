@@ -37,6 +37,7 @@ UNMEASURED = {
     "log_days": "a row for each day of the log that is kept",
     "migrations": "a row for each migration",
     "scale": "a row for each role of keepers, written when somebody or the forecast wants another number",
+    "tenant_usage": "a row for each resource of a tenant with a large quota, written every ten seconds at most",
     "tenants": "people set limits, of one row each",
 }
 

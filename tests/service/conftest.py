@@ -7,7 +7,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from sql.session import Session
+from tests.support.factories import HolderClient, add_holder
 from tests.support.job_runs import JobWorker
+from tests.support.roles import OPERATOR
 from tests.support.sql_client import session as opened
 
 
@@ -22,4 +24,12 @@ async def session(dsn: str) -> AsyncIterator[Session]:
 async def worker(dsn: str) -> AsyncIterator[JobWorker]:
     """Give a worker that keeps all slots."""
     async with JobWorker(dsn, 11) as hand:
+        yield hand
+
+
+@pytest.fixture
+async def shard(dsn: str) -> AsyncIterator[HolderClient]:
+    """Lend a shard that a test moves by hand."""
+    await add_holder(dsn, 0xBEEF)
+    async with HolderClient(dsn, holder=0xBEEF, role=OPERATOR) as hand:
         yield hand

@@ -177,9 +177,11 @@ async def test_a_rule_that_never_occurs_is_refused_with_its_line(dsn: str, sessi
 async def test_a_job_whose_rule_never_occurs_and_that_is_there_already_is_read_and_can_get_another(
     dsn: str, session: Session
 ) -> None:
-    # Given a job of before, when such a rule was not refused: who calls SQL is still not
+    # Given a job with a rule that no client can give
     await declare(dsn, job_spec())
-    await query(dsn, "select shardclock.add_job('eu', 'refresh', schedule => '0 0 30 2 *')")
+    await query(dsn, "select shardclock.add_job('eu', 'refresh', schedule => '0 0 28 2 *')")
+    await query(dsn, "update shardclock.jobs set schedule = '0 0 30 2 *' where name = 'eu'")
+    await query(dsn, "update shardclock.timers set schedule = '0 0 30 2 *' where name = 'job:eu'")
 
     # When it is looked at, and described anew
     standing = await find_job(session, "eu")

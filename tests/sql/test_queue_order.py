@@ -36,7 +36,7 @@ async def workers(dsn: str) -> AsyncIterator[list[JobWorker]]:
 
 
 async def ask(dsn: str, shard: HolderClient, count: int = 1) -> list[int]:
-    """Ask for runs, one after the other, and let their timers fire."""
+    """Ask for runs, one after the other, and let tsuccessor timers fire."""
     keys = []
     for _ in range(count):
         keys.append(int(await value(dsn, ASK)))
@@ -107,18 +107,18 @@ async def test_a_start_whose_worker_died_is_not_overtaken(
     asked = await ask(dsn, shard, 3)
     ((dead, run),) = await begin(*workers)
     await end_holders(workers[0].session, [dead.holder], why="dead")
-    async with JobWorker(dsn, 13) as heir:
-        found = await heir.one()
+    async with JobWorker(dsn, 13) as successor:
+        found = await successor.one()
         assert (found.timer_key, found.crashed) == (run.timer_key, True)
-        await heir.end(found, RunOutcome.CRASHED, delay_s=20.0, reason="its worker was lost")
-        assert (await heir.begin()).runs == []
-        await heir.wait(21.0)
+        await successor.end(found, RunOutcome.CRASHED, delay_s=20.0, reason="its worker was lost")
+        assert (await successor.begin()).runs == []
+        await successor.wait(21.0)
 
         ran = []
         for _ in asked:
-            again = await heir.one()
+            again = await successor.one()
             ran.append(again.timer_key)
-            await heir.end(again)
+            await successor.end(again)
 
     assert ran == asked
 
@@ -275,7 +275,7 @@ class Story:
             self.over.add(run.timer_key)
 
     async def hang(self) -> None:
-        """Let the workers hang: their leases run out."""
+        """Let the workers hang: tsuccessor leases run out."""
         self.in_hand.clear()
 
     async def pass_time(self) -> None:
@@ -284,7 +284,7 @@ class Story:
         await asyncio.gather(*(each.wait(length_s) for each in self.workers))
 
     async def ask(self) -> None:
-        """Ask for some runs; their timers may fire later."""
+        """Ask for some runs; tsuccessor timers may fire later."""
         self.asked += [int(await value(self.dsn, ASK)) for _ in range(self.chance.randint(1, 3))]
         if self.chance.random() < 0.8:
             await fire(self.shard)

@@ -3,8 +3,8 @@
 import pytest
 
 from bpmn.model import read_model
-from tests.bpmn.model.test_said import START, choosing, refusal
 from tests.support.bpmn import job, model
+from tests.support.bpmn_parts import START, choosing, refusal
 
 LANGUAGES = [
     "http://www.w3.org/1999/XPath",

@@ -6,8 +6,19 @@ from bpmn.feel import Expression, from_json, to_json
 from bpmn.model import InvalidModel, read_model
 from bpmn.model.definition import Call, Node, Script, ServiceWork, UserWork
 from bpmn.step.effects import TaskOpened
-from tests.bpmn.model.test_checks import CAUGHT, CYCLE, EVENT, SHARED, START, TEN_MINUTES, boundary, catch, started, sub
 from tests.support.bpmn import NOW, Played, definition, job, model
+from tests.support.bpmn_parts import (
+    CAUGHT,
+    CYCLE,
+    EVENT,
+    SHARED,
+    START,
+    TEN_MINUTES,
+    boundary,
+    catch,
+    started,
+    sub,
+)
 
 FLOWABLE = 'xmlns:flowable="http://flowable.org/bpmn"'
 

@@ -2,26 +2,12 @@
 
 import pytest
 
-from bpmn.model import InvalidModel, Kind, read_model
+from bpmn.model import Kind, read_model
 from bpmn.model.definition import Call, ServiceWork, Timer, TimerKind, UserWork
 from tests.support.bpmn import job, model, timer
+from tests.support.bpmn_parts import CHOICE, START, choosing, refusal
 
-START = '<startEvent id="s"/>'
 FLOWABLE = 'xmlns:flowable="http://flowable.org/bpmn"'
-CHOICE = START + '<exclusiveGateway id="g" default="g-b"/><task id="a"/><task id="b"/>'
-
-
-def refusal(text: bytes) -> list[str]:
-    """List the sentences that refuse a model."""
-    with pytest.raises(InvalidModel) as refused:
-        read_model(text)
-    return [str(problem) for problem in refused.value.problems]
-
-
-def choosing(condition: str) -> bytes:
-    """Write a model with a condition at the flow `f`."""
-    flow = f'<sequenceFlow id="f" sourceRef="g" targetRef="a">{condition}</sequenceFlow>'
-    return model(CHOICE + flow, connected="s>g g>b")
 
 
 @pytest.mark.parametrize(

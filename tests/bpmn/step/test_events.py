@@ -395,7 +395,5 @@ def test_a_time_that_is_computed_as_an_empty_text_is_told_so() -> None:
     wait = f'<intermediateCatchEvent id="w">{timer("timeDuration", "=delay")}</intermediateCatchEvent>'
     played = Played(definition(f'<startEvent id="s"/>{wait}', connected="s>w"), {"delay": ""})
     (incident,) = played.incidents.values()
-    assert incident.sentence == (
-        "the time of w is an empty text (the variable 'delay' of the process p is a text);"
-        " correct the variable or the model"
-    )
+    found = "(the variable 'delay' of the process p is a text)"
+    assert incident.sentence == f"the time of w is an empty text {found}; correct the variable or the model"

@@ -275,7 +275,7 @@ async def test_a_next_start_that_an_operator_has_moved_stays_when_jobs_are_tende
 ) -> None:
     await declare(dsn, job_spec(every_s=60.0))
     await worker.end(await begun(dsn, shard, worker))
-    await query(dsn, "select shardclock.reschedule_timer(name => 'job:refresh', delay => 'P3D')")
+    await query(dsn, "select shardclock.operate_timer('reschedule', name => 'job:refresh', delay => 'P3D')")
 
     assert await tended(worker) == {}
 

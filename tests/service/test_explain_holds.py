@@ -1,0 +1,74 @@
+"""Prove that a hold or a pause that is over is told as the reason of a late firing."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from sql.clients.verbs import TimerRef, pause_timer, resume_timer
+from sql.cluster.identity import hold, release
+from tests.support.explaining import why
+from tests.support.factories import HolderClient, add_schedule, add_timers, query
+
+
+@pytest.mark.parametrize("missed", ["fire_once", "skip"])
+async def test_a_hold_is_told_after_its_release(shard: HolderClient, missed: str) -> None:
+    # Given a timer and a schedule that fell due during a hold which has ended, and an older hold
+    await hold(shard.session, "another reason")
+    await release(shard.session, "")
+    (key,) = await add_timers(shard.dsn, 1, "now() - interval '30 minutes'", created_at="now() - interval '2 hours'")
+    await add_schedule(shard.dsn, "R/PT1H", "now() - interval '50 minutes'", missed=f"'{missed}'",
+        created_at="now() - interval '2 hours'", anchor="now() - interval '50 minutes'")  # fmt: skip
+    await hold(shard.session, "prices are wrong")
+    await query(
+        shard.dsn,
+        "update shardclock.identity set holds = jsonb_set(jsonb_set(holds, '{-1,began_at}',"
+        " to_jsonb(now() - interval '1 hour')), '{0,ended_at}', to_jsonb(now() - interval '80 minutes'))",
+    )
+    assert "prices are wrong" in (await why(shard, TimerRef(key))).why, "while it goes on"
+    await release(shard.session, "")
+
+    # When they fire
+    await shard.fire((await shard.take(fire_overdue=True)).claimed)
+
+    # Then each tells the reason, from when to when, and how long after the release it fired.
+    told = (await why(shard, TimerRef(key))).why
+    assert re.search(
+        r": on hold from .+Z until .+Z, an operator said: prices are wrong, and fired \d+\.\d m?s after that", told
+    )
+    assert "prices are wrong" in (await why(shard, TimerRef(name="beat"))).why
+    assert "another reason" not in told
+
+
+async def test_a_timer_that_fired_in_time_beside_a_hold_has_no_reason(shard: HolderClient) -> None:
+    (key,) = await add_timers(shard.dsn, 1, "now()")
+    await shard.take(fire_overdue=True)
+    await hold(shard.session, "prices are wrong")
+    await release(shard.session, "")
+
+    assert "prices" not in (await why(shard, TimerRef(key))).why
+
+
+async def test_a_pause_is_told_with_its_reason_after_its_end(shard: HolderClient) -> None:
+    (key,) = await add_timers(shard.dsn, 1, "now() - interval '30 minutes'", created_at="now() - interval '2 hours'")
+    await pause_timer(shard.session, TimerRef(key), reason="month-end close")
+    await resume_timer(shard.session, TimerRef(key))
+    await shard.take(fire_overdue=True)
+
+    assert re.search(
+        r"it was paused until .+Z \(month-end close\), since .+Z, and fired", (await why(shard, TimerRef(key))).why
+    )
+
+
+async def test_the_last_holds_are_kept_and_one_that_gets_another_reason_ends(shard: HolderClient) -> None:
+    for number in range(60):
+        await hold(shard.session, f"reason {number}")
+    await release(shard.session, "")
+
+    (row,) = await query(shard.dsn, "select holds from shardclock.identity")
+
+    holds = json.loads(row["holds"])
+    assert [it["why"] for it in holds] == [f"reason {number}" for number in range(10, 60)]
+    assert all(it["began_at"] <= it["ended_at"] for it in holds)

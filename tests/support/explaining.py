@@ -1,0 +1,17 @@
+"""Ask for the explanation of a timer as the command line does."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from service.explain import Explanation, explain
+from service.story import gather
+from sql.clients.verbs import TimerRef
+from tests.support.factories import HolderClient
+
+
+async def why(shard: HolderClient, which: TimerRef, moment: datetime | None = None) -> Explanation:
+    """Ask, about now if not told otherwise."""
+    now: datetime = await shard.value("select clock_timestamp()")
+    moment = moment or now
+    return explain(await gather(shard.session, which, moment, now, identity="", silent_s=5.0), moment)
