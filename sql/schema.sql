@@ -861,6 +861,8 @@ CREATE INDEX dead_letters_of_starts ON shardclock.dead_letters USING btree (tena
 
 CREATE INDEX dead_letters_of_starts_by_death ON shardclock.dead_letters USING btree (tenant_id, died_at, ((timer_key + 0))) WHERE (((target = 'process:instance'::text) AND (process_instance_key IS NULL)) IS TRUE);
 
+CREATE INDEX dead_letters_of_throws ON shardclock.dead_letters USING btree (tenant_id) WHERE (((target = 'process:instance'::text) AND ((payload ->> 'kind'::text) = 'thrown'::text)) IS TRUE);
+
 CREATE UNIQUE INDEX definitions_by_process ON shardclock.definitions USING btree (tenant_id, process_id, version);
 
 CREATE INDEX deliveries_by_lane ON shardclock.deliveries USING btree (target, tenant_id, next_attempt_at, ((timer_key + 0)));
@@ -884,6 +886,8 @@ CREATE INDEX deliveries_of_processes ON shardclock.deliveries USING btree (next_
 CREATE INDEX deliveries_of_service_tasks ON shardclock.deliveries USING btree (process_instance_key, element_instance_key) WHERE (timer_type = 'SERVICE_TASK'::text);
 
 CREATE INDEX deliveries_of_starts ON shardclock.deliveries USING btree (tenant_id, ((timer_key + 0))) WHERE (((target = 'process:instance'::text) AND (process_instance_key IS NULL)) IS TRUE);
+
+CREATE INDEX deliveries_of_throws ON shardclock.deliveries USING btree (tenant_id) WHERE (((target = 'process:instance'::text) AND ((payload ->> 'kind'::text) = 'thrown'::text)) IS TRUE);
 
 CREATE INDEX deliveries_put_off ON shardclock.deliveries USING btree (COALESCE(process_instance_key, timer_key)) WHERE ((target = 'process:instance'::text) AND (failed_attempts > 0));
 
@@ -981,7 +985,7 @@ ALTER TABLE ONLY shardclock.holders
 -- brackets_refusal(text, text)  0049_reserved_names.sql
 -- broken_rule(shardclock.timers)  0051_limits_of_processes.sql
 -- cancel_delivery(bigint, text)  0018_processes.sql
--- cancel_instance(bigint, text)  0041_states_in_order.sql
+-- cancel_instance(bigint, text)  0051_limits_of_processes.sql
 -- cancel_job(text, text)  0024_cancelled_for_good.sql
 -- cancel_process_instance(bigint, text)  0049_reserved_names.sql
 -- cancel_rows(bigint[], text, boolean)  0049_reserved_names.sql
@@ -1129,7 +1133,7 @@ ALTER TABLE ONLY shardclock.holders
 -- start_process(text, jsonb, text, integer, text, text)  0051_limits_of_processes.sql
 -- stop_job(shardclock.jobs, text)  0011_jobs.sql
 -- target_of_client(text)  0049_reserved_names.sql
--- tenant_of_instance(bigint, text)  0018_processes.sql
+-- tenant_of_instance(bigint, text)  0051_limits_of_processes.sql
 -- tend_jobs(bigint)  0011_jobs.sql
 -- throw_service_task_error(bigint, integer, text, text, jsonb, text)  0018_processes.sql
 -- throw_signal(text, jsonb, text)  0050_turns_of_engines.sql

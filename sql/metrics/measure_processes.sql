@@ -7,7 +7,7 @@
 --        is one)
 -- locks: nothing
 -- index: deliveries_of_processes and deliveries_put_off, each in its order, :most rows at most; incidents and
---        dead_letters_of_starts, as many of each
+--        dead_letters_of_starts, as many of each; dead_letters_of_throws, all
 with at as materialized (
     select coalesce(:now::timestamptz, now()) as now
 ),
@@ -37,6 +37,12 @@ put_off as materialized (
 waiting as materialized (
     select w.timer_key, case when w.failed_attempts > 0 then w.due_date else w.next_attempt_at end as since
     from (select due.* from due union select put_off.* from put_off) w
+),
+throws as materialized (
+    -- A signal to many that was given up is no start.
+    select count(*) as given_up
+    from shardclock.dead_letters l
+    where (l.target = 'process:instance' and l.payload ->> 'kind' = 'thrown') is true
 )
 select
     case when exists (select from shardclock.definitions) then s.wanted else 0 end as engines_wanted,
@@ -54,9 +60,10 @@ select
                     select
                     from shardclock.dead_letters l
                     where (l.target = 'process:instance' and l.process_instance_key is null) is true
-                    limit :most
+                    limit :most + (select t.given_up from throws t)
                 ) l
-            ),
+            )
+            - (select t.given_up from throws t),
         :most
     ) as incidents
 from at

@@ -230,6 +230,14 @@ $$;
 
 comment on function shardclock.quota_of is 'Internal: Says how much a tenant may have; null: no limit.';
 
+-- A signal that an engine sends in parts is a delivery without an instance, as a start is. These indexes count such
+-- signals without reading the payloads of starts.
+create index deliveries_of_throws on shardclock.deliveries (tenant_id)
+where (target = 'process:instance' and payload ->> 'kind' = 'thrown') is true;
+
+create index dead_letters_of_throws on shardclock.dead_letters (tenant_id)
+where (target = 'process:instance' and payload ->> 'kind' = 'thrown') is true;
+
 create function shardclock.used_of(tenant_id text, resource text, most bigint)
 returns bigint
 language plpgsql
@@ -239,7 +247,17 @@ set enable_seqscan = off
 set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_variable
+declare
+    throws bigint := 0;
 begin
+    if resource = 'starts' then
+        throws := (
+            select count(*)
+            from shardclock.deliveries d
+            where d.tenant_id = used_of.tenant_id
+                and (d.target = 'process:instance' and d.payload ->> 'kind' = 'thrown') is true
+        );
+    end if;
     return case resource
         when 'timers' then (
             select count(*)
@@ -277,9 +295,9 @@ begin
                 select from shardclock.deliveries d
                 where d.tenant_id = used_of.tenant_id
                     and (d.target = 'process:instance' and d.process_instance_key is null) is true
-                limit most
+                limit most + throws
             ) d
-        )
+        ) - throws
         when 'tasks' then (
             select count(*)
             from (
@@ -602,5 +620,72 @@ begin
             using errcode = 'invalid_parameter_value';
     end if;
     return shardclock.signal_instance(instance_key, tenant_id, '{"kind": "retried"}', token);
+end
+$$;
+
+-- Finds an instance that runs, or whose beginning waits for an engine; returns its tenant, null if there is none. A signal
+-- that is sent in parts is no instance.
+create or replace function shardclock.tenant_of_instance(instance_key bigint, tenant_id text)
+returns text
+language sql
+stable
+begin atomic
+    select s.tenant_id
+    from (
+        select i.tenant_id
+        from shardclock.instances i
+        where i.instance_key = tenant_of_instance.instance_key and i.ended_at is null
+        union all
+        select d.tenant_id
+        from shardclock.deliveries d
+        where d.timer_key = tenant_of_instance.instance_key
+            and d.target = 'process:instance' and d.process_instance_key is null
+            and d.payload ->> 'kind' is distinct from 'thrown'
+    ) s
+    where tenant_of_instance.tenant_id is null or s.tenant_id = tenant_of_instance.tenant_id
+    limit 1;
+end;
+
+-- Two may cancel an instance whose start was given up. The second looks for the instance, and finds none yet. Then the
+-- first one writes it, and the dead letter goes; the second finds no dead letter either. So it looks once more.
+create or replace function shardclock.cancel_instance(instance_key bigint, tenant_id text default null)
+returns text
+language plpgsql
+set enable_seqscan = off
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    ended_as text;
+    is_sought_again boolean := false;
+begin
+    loop
+        if shardclock.signal_instance(instance_key, tenant_id, '{"kind": "cancel"}') = 'SENT' then
+            return 'SENT';
+        end if;
+        select i.outcome into ended_as
+        from shardclock.instances i
+        where i.instance_key = cancel_instance.instance_key
+            and (cancel_instance.tenant_id is null or i.tenant_id = cancel_instance.tenant_id);
+        if found then
+            return ended_as;
+        end if;
+        perform
+        from shardclock.dead_letters d
+        where d.timer_key = cancel_instance.instance_key
+            and (d.target = 'process:instance') is true
+            and d.process_instance_key is null
+            and d.payload ->> 'kind' is distinct from 'thrown'
+            and (cancel_instance.tenant_id is null or d.tenant_id = cancel_instance.tenant_id);
+        if found then
+            if shardclock.cancel_start(instance_key) then
+                return 'SENT';
+            end if;
+            -- Somebody has redriven it meanwhile: it may have begun.
+        elsif is_sought_again then
+            return 'NOT_FOUND';
+        else
+            is_sought_again := true;
+        end if;
+    end loop;
 end
 $$;

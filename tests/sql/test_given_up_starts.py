@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 import asyncpg
 import pytest
 
 from service import processes
-from sql.processes.instances import cancel_instance, find_instance
+from sql.metrics.processes import measure_processes
+from sql.processes.instances import cancel_instance, find_instance, set_variables
 from sql.session import Session
 from tests.support.bpmn import model
 from tests.support.factories import query, value
@@ -78,3 +80,26 @@ async def test_it_is_found_by_who_looked_for_the_instance_before_it_was_cancelle
             await eventually(waits)
             assert await connection.fetchval("select shardclock.cancel_start($1)", key)
         assert await late == "CANCELED"
+
+
+async def test_a_signal_that_is_sent_in_parts_is_no_start(each_dsn: str) -> None:
+    # Given a signal to many that waits for an engine, or was given up
+    thrown = json.dumps({"kind": "thrown", "name": "stop", "variables": {}, "after": 0, "until": 1})
+    key = await value(each_dsn, "select shardclock.send_signal(null, 'default', $1)", thrown)
+    for state in ("waiting", "given up"):
+        async with Session(each_dsn, application="test") as session:
+            # Then no client finds it as an instance, and it counts as none
+            assert await cancel_instance(session, key) == "NOT_FOUND", state
+            assert not await set_variables(session, key, {"a": 1}), state
+            assert await value(each_dsn, "select shardclock.used_of('default', 'starts', 10)") == 0, state
+            assert (await measure_processes(session)).incidents == 0, state
+        await query(each_dsn, BURY)
+    assert await value(each_dsn, "select timer_key from shardclock.dead_letters") == key
+
+    # and a start beside it counts.
+    await query(each_dsn, "select shardclock.send_signal(null, 'default', $1)", thrown)
+    await query(
+        each_dsn, """select shardclock.send_signal(null, 'default', '{"kind": "begin"}') from generate_series(1, 3)"""
+    )
+    counts = [await value(each_dsn, f"select shardclock.used_of('default', 'starts', {most})") for most in (2, 3, 10)]
+    assert counts == [2, 3, 3]
