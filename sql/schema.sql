@@ -889,6 +889,8 @@ CREATE INDEX deliveries_of_starts ON shardclock.deliveries USING btree (tenant_i
 
 CREATE INDEX deliveries_of_throws ON shardclock.deliveries USING btree (tenant_id) WHERE (((target = 'process:instance'::text) AND ((payload ->> 'kind'::text) = 'thrown'::text)) IS TRUE);
 
+CREATE INDEX deliveries_of_throws_by_name ON shardclock.deliveries USING btree (((payload ->> 'name'::text)), tenant_id, ((timer_key + 0))) WHERE (((target = 'process:instance'::text) AND ((payload ->> 'kind'::text) = 'thrown'::text)) IS TRUE);
+
 CREATE INDEX deliveries_put_off ON shardclock.deliveries USING btree (COALESCE(process_instance_key, timer_key)) WHERE ((target = 'process:instance'::text) AND (failed_attempts > 0));
 
 CREATE INDEX holders_ended ON shardclock.holders USING btree (ended_at) WHERE (ended_at IS NOT NULL);

@@ -21,6 +21,11 @@ create index deliveries_by_root on shardclock.deliveries ((payload ->> 'root'))
 create index subscriptions_in_order on shardclock.subscriptions (tenant_id, name, (subscription_key + 0))
     where (kind = 'signal') is true;
 
+-- Signals of one name that are sent in parts come to their receivers in the order in which they were thrown. The
+-- first of a name is asked for in this order, so that no plan takes deliveries_by_lane, which would be read as a whole.
+create index deliveries_of_throws_by_name on shardclock.deliveries ((payload ->> 'name'), tenant_id, (timer_key + 0))
+    where (target = 'process:instance' and payload ->> 'kind' = 'thrown') is true;
+
 create or replace function shardclock.throw_signal(
     name text, variables jsonb default '{}', tenant_id text default 'default'
 )
@@ -45,10 +50,21 @@ begin
         order by s.subscription_key + 0 desc
         limit receivers_max + 1
     ) f;
-    if receivers > receivers_max then
+    -- Behind a signal of this name that engines still send, a signal is sent as that one is.
+    if receivers > receivers_max or receivers > 0 and (
+        select true
+        from shardclock.deliveries d
+        where (d.target = 'process:instance' and d.payload ->> 'kind' = 'thrown') is true
+            and d.payload ->> 'name' = throw_signal.name and d.tenant_id = throw_signal.tenant_id
+        order by d.timer_key + 0
+        limit 1
+    ) then
         perform shardclock.send_signal(
             null, tenant_id,
-            jsonb_build_object('kind', 'thrown', 'name', name, 'variables', variables, 'after', 0, 'until', newest)
+            jsonb_build_object(
+                'kind', 'thrown', 'name', name, 'variables', variables, 'after', 0, 'until', newest,
+                'at', clock_timestamp()
+            )
         );
         return query
             select s.instance_key
@@ -83,7 +99,7 @@ $$;
 
 comment on function shardclock.throw_signal is $$Throws a signal, in the caller's transaction: whoever waits for it now gets
 it, and signal start events begin instances. If more than 500 wait, or if they would get more than 4 MiB of variables
-together, an engine sends it to one part of them after the other.
+together, or if engines still send another signal of this name, an engine sends it to one part of them after the other.
 
 name: the signal's name, as in the model
 variables: a JSON object, which all of them get

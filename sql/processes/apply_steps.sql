@@ -463,7 +463,8 @@ outgoing as materialized (
     select
         null, t.tenant_id, null, null,
         jsonb_build_object(
-            'kind', 'thrown', 'name', t.name, 'variables', t.variables, 'after', 0, 'until', s.subscription_key
+            'kind', 'thrown', 'name', t.name, 'variables', t.variables, 'after', 0, 'until', s.subscription_key,
+            'at', now()
         ),
         null, '0'
     from jsonb_to_recordset(:thrown::jsonb) as t (

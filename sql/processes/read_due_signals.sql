@@ -18,11 +18,12 @@
 --        instance, or of the root of an instance that is to begin; null if there is none; server_time timestamptz:
 --        in the order in which they are to be taken; a start may be there twice;
 --        then rows with timer_key null: for each lane that was read without result, and has more, and for each
---        that had no turn, tenant_id, and in due_at and instance_key how far it was read; and one with next_tenant text (the next :after_tenant), if
---        there may be more lanes
+--        that had no turn, tenant_id, and in due_at and instance_key how far it was read; and one with next_tenant text
+--        (the next :after_tenant), if there may be more lanes
 -- locks: nothing
 -- index: deliveries_by_lane, one probe for each lane, and up to its share; deliveries_of_cancellations, up to the same
---        share; deliveries_put_off, deliveries_pkey and instances_pkey, one probe for each signal; holders_pkey
+--        share; deliveries_put_off, deliveries_of_throws_by_name, deliveries_pkey and instances_pkey, one probe for each
+--        signal; holders_pkey
 with recursive me as materialized (
     select h.part, h.part_count
     from shardclock.holders h
@@ -171,6 +172,22 @@ due as (
                             and (d.failed_attempts = 0 or e.timer_key < d.timer_key)
                     )
                     or d.process_instance_key is null
+                )
+                -- A signal that is sent in parts waits for the last part of the one of its name before it.
+                and (
+                    d.payload ->> 'kind' is distinct from 'thrown'
+                    or d.timer_key = coalesce(
+                        (
+                            select t.timer_key
+                            from shardclock.deliveries t
+                            where (t.target = 'process:instance' and t.payload ->> 'kind' = 'thrown') is true
+                                and t.payload ->> 'name' = d.payload ->> 'name'
+                                and t.tenant_id = d.tenant_id
+                            order by t.timer_key + 0
+                            limit 1
+                        ),
+                        d.timer_key
+                    )
                 )
             order by d.next_attempt_at, d.place
             limit share.signals

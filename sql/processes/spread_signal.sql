@@ -1,4 +1,5 @@
--- Sends a thrown signal to the next part of its subscriptions, and keeps the rest for another time.
+-- Sends a thrown signal to the next part of its subscriptions, and keeps the rest for another time. It is due since it was
+-- thrown: an instance takes it before the signals that were sent to it later.
 --
 -- in:    :holder bigint, :timer_key bigint (of the delivery that holds the signal), :receivers_max integer,
 --        :bytes_max bigint: of variables, but for the first that waits
@@ -6,7 +7,9 @@
 -- locks: the delivery, for the statement; leaves it if it is locked
 -- index: deliveries_pkey and holders_pkey, one probe; subscriptions_in_order, up to :receivers_max
 with held as materialized (
-    select d.timer_key, d.tenant_id, d.payload
+    select
+        d.timer_key, d.tenant_id, d.payload,
+        coalesce((d.payload ->> 'at')::timestamptz, d.next_attempt_at) as thrown_at
     from shardclock.deliveries d
     where d.timer_key = :timer_key::bigint
         and (d.target = 'process:instance' and d.process_instance_key is null and d.payload ->> 'kind' = 'thrown') is true
@@ -15,7 +18,7 @@ with held as materialized (
 ),
 part as materialized (
     select
-        h.timer_key, h.tenant_id, h.payload,
+        h.timer_key, h.tenant_id, h.payload, h.thrown_at,
         greatest(
             1,
             least(:receivers_max::integer, :bytes_max::bigint / octet_length((h.payload -> 'variables')::text))
@@ -24,7 +27,7 @@ part as materialized (
 ),
 reached as materialized (
     select
-        s.subscription_key, s.instance_key, s.token, s.node_id, p.tenant_id,
+        s.subscription_key, s.instance_key, s.token, s.node_id, p.tenant_id, p.thrown_at,
         case
             when s.instance_key is null then jsonb_build_object('kind', 'begin', 'definition', s.definition_key)
             else jsonb_build_object('kind', 'happened')
@@ -48,8 +51,8 @@ sent as (
         tenant_id, timer_type, target, target_element_id, payload
     )
     select
-        q.key, q.instance_key, q.token, now(), now(), now(), 1, coalesce(q.instance_key, q.key) % 840, q.tenant_id, 'USER',
-        'process:instance', q.node_id, q.signal
+        q.key, q.instance_key, q.token, q.thrown_at, now(), now(), 1, coalesce(q.instance_key, q.key) % 840, q.tenant_id,
+        'USER', 'process:instance', q.node_id, q.signal
     from (select nextval('shardclock.timer_key_seq') as key, r.* from reached r) q
 ),
 rest as (

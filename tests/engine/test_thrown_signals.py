@@ -84,6 +84,43 @@ async def test_more_than_500_get_a_signal_in_parts_each_of_them_once(count: int)
         assert await it.query("select 1 from shardclock.deliveries") == []
 
 
+@pytest.mark.parametrize("batch", [1, 500])
+@pytest.mark.parametrize(("count", "size"), [(6, MIB - 100), (150, 40_000), (502, 0)])
+async def test_a_later_signal_of_the_name_comes_after_one_that_is_sent_in_parts(
+    count: int, size: int, batch: int
+) -> None:
+    async with running() as it:
+        keys = await wait(it, count)
+        (turns,) = it.engine._runners
+        turns._batch = turns._batch_max = batch
+        for value, pad in [("first", "x" * size), ("second", ""), ("third", "x" * size)]:
+            variables = {"v": value, "pad": pad}
+            assert await instances.throw_signal(it.session, "stop", variables=variables, tenant_id="default") == keys
+        await it.settle()
+        assert await it.query("select distinct result ->> 'v' as v from shardclock.instances") == [{"v": "first"}]
+        assert await it.query("select 1 from shardclock.deliveries") == []
+
+
+async def test_a_signal_is_due_since_it_was_thrown_and_waits_for_no_other_name_or_tenant() -> None:
+    async with running() as it:
+        await wait(it, 6)
+        await instances.throw_signal(it.session, "stop", variables=LARGE, tenant_id="default")
+        (thrown,) = await it.query("select timer_key, next_attempt_at from shardclock.deliveries")
+        for tenant, name in [("default", "other"), ("other", "stop")]:
+            subscribe = (
+                "insert into shardclock.subscriptions "
+                "(definition_key, is_once, kind, tenant_id, name, process_id, node_id) "
+                "select definition_key, false, 'signal', $1, $2, 'p', 's' from shardclock.definitions limit 1"
+            )
+            await it.query(subscribe, tenant, name)
+            assert len(await instances.throw_signal(it.session, name, variables={}, tenant_id=tenant)) == 1
+        kinds = "select payload ->> 'kind' as kind from shardclock.deliveries order by timer_key"
+        assert [row["kind"] for row in await it.query(kinds)] == ["thrown", "begin", "begin"]
+        await sql.processes.signals.spread_signal(it.session, it.engine.holder, thrown["timer_key"])
+        due = "select from shardclock.deliveries where payload ->> 'kind' = 'happened' and next_attempt_at <= $1"
+        assert len(await it.query(due, thrown["next_attempt_at"])) == 4
+
+
 async def test_what_an_instance_throws_is_written_once_and_goes_to_all_that_wait(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
