@@ -23,7 +23,7 @@ endef
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all check coverage lint chaos chaos-long chaos-timers chaos-deliveries chaos-jobs chaos-cases chaos-broken reference-cases bench bench-peers bench-peers-go bench-peers-jvm prometheus faketime pgbouncer iproute2 docs dashboards lock clean
+.PHONY: help prose setup demo test test-all check coverage lint chaos chaos-long chaos-timers chaos-deliveries chaos-jobs chaos-cases chaos-broken reference-cases bench bench-peers bench-peers-go bench-peers-jvm prometheus faketime pgbouncer iproute2 docs dashboards lock clean
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | awk -F'|' '{ printf "  make %-15s %s\n", $$1, $$2 }'
@@ -122,6 +122,9 @@ docs: setup ## write docs/sql.md from the SQL functions' comments, sql/schema.sq
 	$(BIN)/python -m tests.support.openapi
 	$(BIN)/python -m tests.support.bpmn_page
 	$(BIN)/python -m tests.support.unasync
+
+prose: setup ## lower the table of words that replace a noun (tests/project/prose.json), after a change of prose
+	$(BIN)/python -m tests.support.prose
 
 dashboards: setup ## write Grafana's JSON from the dashboards' spec in k8s/monitoring/dashboards
 	$(BIN)/python -m k8s.monitoring.dashboards

@@ -1,2 +1,0 @@
--- 0056_models
-select;
