@@ -44,7 +44,7 @@ def _zeebe_mappings(mapping: Element | None, name: str) -> tuple[Assignment, ...
 
 
 def _source(mapping: Element) -> str:
-    """Find what a mapping evaluates. An input without a source is null, so that the task doesn't see what is around."""
+    """Find the expression of a mapping. An input without a source is null: it hides a variable of an outer scope."""
     is_null = local_name(mapping) == "input" and mapping.get("source") is None
     return "=null" if is_null else required(mapping, "source")
 

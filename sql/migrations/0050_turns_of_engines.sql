@@ -97,13 +97,13 @@ begin
 end
 $$;
 
-comment on function shardclock.throw_signal is $$Throws a signal, in the caller's transaction: whoever waits for it now gets
-it, and signal start events begin instances. If more than 500 wait, or if they would get more than 4 MiB of variables
-together, or if engines still send another signal of this name, an engine sends it to one part of them after the other.
+comment on function shardclock.throw_signal is $$Throws a signal, in the caller's transaction. Each instance that
+waits for it now gets it, and signal start events begin instances. An engine sends it in parts if more than 500 instances
+wait, if they would get more than 4 MiB of variables together, or if an earlier signal of the name is still being sent.
 
 name: the signal's name, as in the model
-variables: a JSON object, which all of them get
-tenant_id: whose processes
+variables: a JSON object, which each of the instances gets
+tenant_id: the tenant of the processes
 returns: the keys of the instances that get it; none: nobody waits. Of a signal that is sent in parts, the keys of the
 instances that it begins are left out
 errors: 22023 for variables that are no object or have more than 1 MiB

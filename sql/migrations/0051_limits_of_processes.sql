@@ -8,7 +8,7 @@ returns boolean
 language sql
 immutable
 begin atomic
-    -- The root is at level 0, so a list or an object at level 100 is the 101st of those around each other.
+    -- The root is at level 0, so a list or an object at level 100 is one level too deep.
     select coalesce(
         jsonb_path_exists(document, 'strict $.**{100} ? (@.type() == "array" || @.type() == "object")'), false
     );

@@ -1,4 +1,4 @@
--- Runs on request of schedules that no shard has planned yet, and starts of jobs in the order in which they were asked for.
+-- A schedule that no shard has planned yet can run on request. Starts of a job keep the order of their requests.
 
 -- An unplanned schedule (`anchor_occurrence` is null) with a `kept_due_date` has a run on request:
 -- its `due_date` is that of the run, and plan_schedules writes the kept date from the rule.
