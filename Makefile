@@ -55,26 +55,26 @@ lint: setup ## format, lint, types and import contracts
 	$(BIN)/lint-imports --no-cache
 
 chaos: setup ## break everything for ten minutes under load, and judge what was recorded (SEED=7 repeats a run)
-	$(BIN)/python -m tests.chaos --minutes 10 $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m chaos --minutes 10 $(if $(SEED),--seed $(SEED))
 
 chaos-long: setup ## the same for an hour, at about 800 timers a second and 83 instances of processes, beside floods
-	$(BIN)/python -m tests.chaos --minutes 60 --calls-per-s 97 --instances-per-s 83 $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m chaos --minutes 60 --calls-per-s 97 --instances-per-s 83 $(if $(SEED),--seed $(SEED))
 
 chaos-timers: setup ## an hour with timers alone, about 930 a second with its floods: no targets, no processes
-	$(BIN)/python -m tests.chaos --of timers --minutes 60 --calls-per-s 92 $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m chaos --of timers --minutes 60 --calls-per-s 92 $(if $(SEED),--seed $(SEED))
 
 chaos-deliveries: setup ## kill workers, handlers' processes, shards and Postgres 50 times each (ten minutes)
-	$(BIN)/python -m tests.chaos --minutes 10 --of deliveries $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m chaos --minutes 10 --of deliveries $(if $(SEED),--seed $(SEED))
 
 chaos-jobs: setup ## while jobs run, kill workers, runs' processes, shards, the coordinator and Postgres, and then the whole Ray, 50 times each (an hour and a quarter)
-	$(BIN)/python -m tests.chaos.jobs --of processes $(if $(SEED),--seed $(SEED))
-	$(BIN)/python -m tests.chaos.jobs --of ray $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m chaos.jobs --of processes $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m chaos.jobs --of ray $(if $(SEED),--seed $(SEED))
 
 chaos-cases: setup ## faults that need root, several nodes or a machine of their own (nine minutes; skipped with a reason where they can't be)
 	$(BIN)/python -m pytest -m chaos
 
 chaos-broken: setup ## break the product in fourteen ways, and see that the judge finds each (ten minutes)
-	$(BIN)/python -m tests.chaos.broken
+	$(BIN)/python -m chaos.broken
 
 reference-cases: setup ## draw 10,000 requests from the reference of the HTTP API, and hold the answers against it (CASES_SEED=8 draws others)
 	@CASES=10000 $(if $(CASES_SEED),CASES_SEED=$(CASES_SEED)) TEST_POSTGRES=18 $(BIN)/python -m pytest tests/gateway/test_schemathesis.py
@@ -117,11 +117,11 @@ iproute2: ## install Debian's iproute2, with which tests make hosts of their own
 	apt-get install --yes --no-install-recommends iproute2
 
 docs: setup ## write docs/sql.md from the SQL functions' comments, sql/schema.sql from the migrations, docs/openapi.json from the routes, docs/bpmn-elements.md from the models, the sync clients from the async ones
-	$(BIN)/python -m tests.support.sql_reference
-	$(BIN)/python -m tests.support.schema
-	$(BIN)/python -m tests.support.openapi
-	$(BIN)/python -m tests.support.bpmn_page
-	$(BIN)/python -m tests.support.unasync
+	$(BIN)/python -m tools.sql_reference
+	$(BIN)/python -m tools.schema
+	$(BIN)/python -m tools.openapi
+	$(BIN)/python -m tools.bpmn_page
+	$(BIN)/python -m tools.unasync
 
 prose: setup ## lower the table of words that replace a noun (tests/project/prose.json), after a change of prose
 	$(BIN)/python -m tests.support.prose

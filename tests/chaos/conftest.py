@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.chaos.proxy import Proxy
+from chaos.proxy import Proxy
 
 
 @pytest.fixture

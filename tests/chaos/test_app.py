@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from chaos import app
+from chaos.acts import COSTLY, DIE, RAISE, WEIGHTS, Act, act_of
+from chaos.promises.calling import hash_of
+from chaos.running import read_attempts
+from chaos.stage import MARK
 from shardclock import Completed, Discarded, Failed, Outcome, handlers_of
 from shardclock.testing import call
-from tests.chaos import app
-from tests.chaos.acts import COSTLY, DIE, RAISE, WEIGHTS, Act, act_of
-from tests.chaos.promises.calling import hash_of
-from tests.chaos.running import read_attempts
-from tests.chaos.stage import MARK
 
 OUTCOMES: dict[str, type[Outcome]] = {"DELIVERED": Completed, "DISCARDED": Discarded, "DEAD": Failed}
 ACTS = [*WEIGHTS, *COSTLY]

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.broken import make, try_build
-from tests.chaos.builds import BUILDS, Build
-from tests.chaos.files import load
+from chaos.broken import make, try_build
+from chaos.builds import BUILDS, Build
+from chaos.files import load
 from tests.support import ROOT
 
 RUN_S = 300.0  # 110 to 130 on two quiet cores
@@ -26,7 +26,7 @@ def test_a_short_run_on_ray_in_which_everything_is_broken_keeps_every_promise(tm
         [
             sys.executable,
             "-m",
-            "tests.chaos",
+            "chaos",
             "--minutes",
             "1.2",
             "--seed",

@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.chaos.checker import judge
-from tests.chaos.delivery_offences import SEEDS as DELIVERY_SEEDS
-from tests.chaos.good_run import A, B, Seed, good, red, schedule, timer
-from tests.chaos.history import History, Recorded
-from tests.chaos.offences import SEEDS, a_timer_is_late, occurrences_come_in_another_order
-from tests.chaos.process_offences import SEEDS as PROCESS_SEEDS
-from tests.chaos.promises import PROMISES
+from chaos.checker import judge
+from chaos.delivery_offences import SEEDS as DELIVERY_SEEDS
+from chaos.good_run import A, B, Seed, good, red, schedule, timer
+from chaos.history import History, Recorded
+from chaos.offences import SEEDS, a_timer_is_late, occurrences_come_in_another_order
+from chaos.process_offences import SEEDS as PROCESS_SEEDS
+from chaos.promises import PROMISES
 
 
 def test_a_run_in_which_all_went_well_is_valid() -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.chaos.checker import judge
-from tests.chaos.good_run import FAR_S, A, B, Seed, good, schedule, timer
-from tests.chaos.history import Outcome
-from tests.chaos.lives import follow
-from tests.chaos.offences import a_timer_is_late
-from tests.chaos.tape import Tape, at, blank, rig_s
-from tests.chaos.windows import deadline_s, windows_of
+from chaos.checker import judge
+from chaos.good_run import FAR_S, A, B, Seed, good, schedule, timer
+from chaos.history import Outcome
+from chaos.lives import follow
+from chaos.offences import a_timer_is_late
+from chaos.tape import Tape, at, blank, rig_s
+from chaos.windows import deadline_s, windows_of
 
 
 def a_claim_is_taken_over_that_has_run_out(tape: Tape) -> None:

@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.chaos import app
-from tests.chaos.checker import Finding, judge
-from tests.chaos.delivery_offences import KEY, SEEDS, X, called, fired, replaced
-from tests.chaos.good_run import Seed, V, W, good, red
-from tests.chaos.history import History
-from tests.chaos.lives import follow
-from tests.chaos.promises.calling import hash_of
-from tests.chaos.tape import Tape, at, blank
+from chaos import app
+from chaos.checker import Finding, judge
+from chaos.delivery_offences import KEY, SEEDS, X, called, fired, replaced
+from chaos.good_run import Seed, V, W, good, red
+from chaos.history import History
+from chaos.lives import follow
+from chaos.promises.calling import hash_of
+from chaos.tape import Tape, at, blank
 
 
 def finding_of(history: History) -> Finding:

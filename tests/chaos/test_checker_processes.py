@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from tests.chaos.checker import EXERCISED, PROCESSES, judge
-from tests.chaos.good_run import FAR_S, Seed, W, good, red
-from tests.chaos.history import DeliveryDeleted
-from tests.chaos.process_offences import KEY, SEEDS, race
-from tests.chaos.process_tape import ENGINE, Player, Race, told, waiting
-from tests.chaos.tape import Tape, blank
+from chaos.checker import EXERCISED, PROCESSES, judge
+from chaos.good_run import FAR_S, Seed, W, good, red
+from chaos.history import DeliveryDeleted
+from chaos.process_offences import KEY, SEEDS, race
+from chaos.process_tape import ENGINE, Player, Race, told, waiting
+from chaos.tape import Tape, blank
 
 
 @pytest.mark.parametrize(("broken", "seed", "told"), SEEDS, ids=[it[1].__name__ for it in SEEDS])

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from tests.chaos.checker import EXERCISED, judge
-from tests.chaos.good_run import good
-from tests.chaos.history import History, Recorded, TimerDeleted
-from tests.chaos.tape import at, blank
+from chaos.checker import EXERCISED, judge
+from chaos.good_run import good
+from chaos.history import History, Recorded, TimerDeleted
+from chaos.tape import at, blank
 
 
 @pytest.mark.parametrize(

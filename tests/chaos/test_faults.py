@@ -15,12 +15,12 @@ import asyncpg
 import psutil
 import pytest
 
-from tests.chaos.clusters import Processes
-from tests.chaos.faults import postgres
-from tests.chaos.faults.fault import NothingToBreak
-from tests.chaos.faults.postgres import lock_table, stop_immediate
-from tests.chaos.faults.processes import without_forks
-from tests.chaos.stage import Stage, stage_for
+from chaos.clusters import Processes
+from chaos.faults import postgres
+from chaos.faults.fault import NothingToBreak
+from chaos.faults.postgres import lock_table, stop_immediate
+from chaos.faults.processes import without_forks
+from chaos.stage import Stage, stage_for
 from tests.support.factories import value
 from tests.support.processes import kill
 from tests.support.waiting import eventually

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.files import load, save
-from tests.chaos.history import (
+from chaos.files import load, save
+from chaos.history import (
     Asked,
     Attempt,
     Bounds,

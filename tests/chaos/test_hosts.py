@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.checker import EXERCISED, Verdict, judge
-from tests.chaos.history import Bounds, History
-from tests.chaos.hosts import HEAD, LISTEN, STORE, TAKEOVER_S, WORKERS, HostedPostmaster, Hosts
-from tests.chaos.network import Network, why_not
-from tests.chaos.plan import Break, Plan, draw
-from tests.chaos.running import run
-from tests.chaos.stage import stage_for
-from tests.chaos.takeover import takeovers
+from chaos.checker import EXERCISED, Verdict, judge
+from chaos.history import Bounds, History
+from chaos.hosts import HEAD, LISTEN, STORE, TAKEOVER_S, WORKERS, HostedPostmaster, Hosts
+from chaos.network import Network, why_not
+from chaos.plan import Break, Plan, draw
+from chaos.running import run
+from chaos.stage import stage_for
+from chaos.takeover import takeovers
 
 CALLS_PER_S = 100.0  # about 300 timers a second
 KINDS = (

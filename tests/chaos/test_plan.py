@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.acts import COSTLY, QUICK, WEIGHTS
-from tests.chaos.builds import TRIALS
-from tests.chaos.faults import TYPES
-from tests.chaos.faults.hosts import PARTITIONS
-from tests.chaos.jobs.__main__ import RUNS
-from tests.chaos.menus import DELIVERING, menu
-from tests.chaos.plan import (
+from chaos.acts import COSTLY, QUICK, WEIGHTS
+from chaos.builds import TRIALS
+from chaos.faults import TYPES
+from chaos.faults.hosts import PARTITIONS
+from chaos.jobs.__main__ import RUNS
+from chaos.menus import DELIVERING, menu
+from chaos.plan import (
     COSTLY_S,
     ENDLESS_S,
     FIRST_FAULT_S,

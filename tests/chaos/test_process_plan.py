@@ -9,10 +9,10 @@ import pytest
 
 from bpmn.model import read_model
 from bpmn.step.effects import ServiceTaskOpened, TaskOpened, TimerOpened
-from tests.chaos.menus import menu
-from tests.chaos.models import PROCESSES, Made, Process, Way
-from tests.chaos.plan import draw
-from tests.chaos.process_plan import CLOSE_S, Begin, draw_begins
+from chaos.menus import menu
+from chaos.models import PROCESSES, Made, Process, Way
+from chaos.plan import draw
+from chaos.process_plan import CLOSE_S, Begin, draw_begins
 from tests.support.bpmn import Opened, Played
 
 HOUR_S = 3_600.0

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.chaos.proxied import BROKEN_OFF, connected, during, in_time, named, round_trips
-from tests.chaos.proxy import Proxy
+from chaos.proxied import BROKEN_OFF, connected, during, in_time, named, round_trips
+from chaos.proxy import Proxy
 from tests.support.factories import BOUND_S, query, until_blocked, value
 from tests.support.waiting import eventually
 

@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from chaos.faults.engines import STEP
+from chaos.proxied import BROKEN_OFF, HOLDER, catches, connected, during, holding, in_time, named, round_trips
+from chaos.proxy import Moment, Proxy, Select, Trap
 from sql.claims.claim import leased_by
 from sql.session import StoreUnavailable
 from sql.statements import statement
-from tests.chaos.faults.engines import STEP
-from tests.chaos.proxied import BROKEN_OFF, HOLDER, catches, connected, during, holding, in_time, named, round_trips
-from tests.chaos.proxy import Moment, Proxy, Select, Trap
 from tests.support.factories import BOUND_S, HolderClient, add_holder, add_timers, intents, query, value
 from tests.support.waiting import eventually
 

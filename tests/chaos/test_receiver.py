@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from standardwebhooks import Webhook
 
-from tests.chaos import app
-from tests.chaos.acts import WEBHOOK, WEBHOOKS
-from tests.chaos.promises.calling import hash_of
-from tests.chaos.receiver import NOT_OURS, Receiver
-from tests.chaos.running import read_attempts
+from chaos import app
+from chaos.acts import WEBHOOK, WEBHOOKS
+from chaos.promises.calling import hash_of
+from chaos.receiver import NOT_OURS, Receiver
+from chaos.running import read_attempts
 from webhooks.signing import new_secret
 
 SECRET = new_secret()

@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 import asyncpg
 import pytest
 
-from tests.chaos import recorder as recording
-from tests.chaos.away import AWAY
-from tests.chaos.clusters import Processes
-from tests.chaos.history import (
+from chaos import recorder as recording
+from chaos.away import AWAY
+from chaos.clusters import Processes
+from chaos.history import (
     Commit,
     DeliveryDeleted,
     DeliveryWritten,
@@ -23,8 +23,8 @@ from tests.chaos.history import (
     TimerDeleted,
     TimerWritten,
 )
-from tests.chaos.recorder import COLUMNS, Recorder
-from tests.chaos.stage import stage_for
+from chaos.recorder import COLUMNS, Recorder
+from chaos.stage import stage_for
 from tests.support.deliveries import HANDLER, WorkerClient, add_worker, declare, deliver, done, failed
 from tests.support.factories import BOUND_S, HolderClient, add_holder, add_schedule, add_timers, query
 from tests.support.sql_client import call, schedule

@@ -6,13 +6,7 @@ import asyncio
 import json
 from dataclasses import replace
 
-from engine.settings import EngineSettings
-from engine.stepped import SteppedEngine
-from service import processes
-from sql.cluster.holders import ENGINE
-from sql.processes import instances, tasks
-from sql.session import Session
-from tests.chaos.history import (
+from chaos.history import (
     SIGNAL,
     DeliveryWritten,
     InstanceStepped,
@@ -21,9 +15,15 @@ from tests.chaos.history import (
     TaskWritten,
     TimerWritten,
 )
-from tests.chaos.kept import REGISTER
-from tests.chaos.models import PROCESSES
-from tests.chaos.recorder import Recorder
+from chaos.kept import REGISTER
+from chaos.models import PROCESSES
+from chaos.recorder import Recorder
+from engine.settings import EngineSettings
+from engine.stepped import SteppedEngine
+from service import processes
+from sql.cluster.holders import ENGINE
+from sql.processes import instances, tasks
+from sql.session import Session
 from tests.support.factories import BOUND_S, query
 from tests.support.shard_pool import incarnation
 

@@ -12,12 +12,9 @@ from typing import Any, get_args
 
 import pytest
 
-from charts.colors import INK
-from charts.scales import Axis
-from charts.svg import text_width
-from tests.chaos.checker import Finding, Verdict
-from tests.chaos.good_run import good
-from tests.chaos.history import (
+from chaos.checker import Finding, Verdict
+from chaos.good_run import good
+from chaos.history import (
     Attempt,
     Call,
     Commit,
@@ -30,9 +27,12 @@ from tests.chaos.history import (
     TimerDeleted,
     TimerWritten,
 )
-from tests.chaos.marks import COLORS, LABEL, LABELS_MAX, place
-from tests.chaos.picture import BOUND, CURVES, draw
-from tests.chaos.report import calm, report, sure_below
+from chaos.marks import COLORS, LABEL, LABELS_MAX, place
+from chaos.picture import BOUND, CURVES, draw
+from chaos.report import calm, report, sure_below
+from charts.colors import INK
+from charts.scales import Axis
+from charts.svg import text_width
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 T = START.timestamp()
@@ -59,7 +59,7 @@ def fault(kind: FaultKind, at_s: float, *, for_s: float = 0.0, **more: Any) -> F
 
 
 def page_of(tmp_path: Path, run: History, verdict: Verdict = VALID) -> str:
-    return report(run, verdict, tmp_path, versions=VERSIONS, repeat="python -m tests.chaos --seed 7").read_text()
+    return report(run, verdict, tmp_path, versions=VERSIONS, repeat="python -m chaos --seed 7").read_text()
 
 
 def cells(page: str, first: str) -> list[str]:
@@ -79,7 +79,7 @@ def test_nothing_seen_in_so_many_cases_bounds_the_rate(cases: int, shown: str) -
 def test_the_head_says_what_ran_where_and_how_to_repeat_it(tmp_path: Path) -> None:
     page = page_of(tmp_path, history((1, 0.004)))
     assert page.startswith("# Run 7: valid\n\nseed 7 · 120 s · Postgres 18.4 · Ray 2.60.0 · Python 3.11.7 · cores 2\n")
-    assert page.endswith("```console\n$ python -m tests.chaos --seed 7\n```\n")
+    assert page.endswith("```console\n$ python -m chaos --seed 7\n```\n")
     assert "![Lag over time](lag.svg)" in page
     assert (tmp_path / "lag.svg").read_text().startswith("<svg")
 

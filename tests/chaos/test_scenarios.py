@@ -14,16 +14,16 @@ from typing import Any, NamedTuple
 import psutil
 import pytest
 
+from chaos.checker import EXERCISED, PROCESSES, Verdict, judge
+from chaos.clusters import Cluster, Processes, until_serving
+from chaos.faults.machine import FAKETIME, a_clock_of_its_own, a_disk_of_its_own
+from chaos.history import Bounds, History, HolderWritten
+from chaos.plan import Break, Plan, draw
+from chaos.running import run
+from chaos.stage import Prepare, Stage, stage_for
 from sql.cluster.holders import SHARD
 from sql.cluster.leadership import scale
 from sql.session import Session
-from tests.chaos.checker import EXERCISED, PROCESSES, Verdict, judge
-from tests.chaos.clusters import Cluster, Processes, until_serving
-from tests.chaos.faults.machine import FAKETIME, a_clock_of_its_own, a_disk_of_its_own
-from tests.chaos.history import Bounds, History, HolderWritten
-from tests.chaos.plan import Break, Plan, draw
-from tests.chaos.running import run
-from tests.chaos.stage import Prepare, Stage, stage_for
 from tests.support.rays import RayOfNodes
 
 CALLS_PER_S = 20.0

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.chaos.checker import judge
-from tests.chaos.good_run import A, B, good, timer
-from tests.chaos.lives import follow
-from tests.chaos.orphans import promised_of
-from tests.chaos.takeover import lags, quantile, recoveries, takeovers
-from tests.chaos.tape import LAG_S, blank, rig_s
+from chaos.checker import judge
+from chaos.good_run import A, B, good, timer
+from chaos.lives import follow
+from chaos.orphans import promised_of
+from chaos.takeover import lags, quantile, recoveries, takeovers
+from chaos.tape import LAG_S, blank, rig_s
 
 
 def test_a_timer_that_waited_for_as_long_as_the_clock_was_set_back_is_no_measure_of_a_takeover() -> None:

@@ -9,6 +9,13 @@ from dataclasses import replace
 
 import pytest
 
+from chaos.builds import BUILDS, Build
+from chaos.checker import judge
+from chaos.good_run import red
+from chaos.history import History
+from chaos.kept import REGISTER
+from chaos.models import PROCESSES
+from chaos.recorder import Recorder
 from engine.advancing import advance_by
 from engine.settings import EngineSettings
 from engine.stepped import SteppedEngine
@@ -20,13 +27,6 @@ from sql.processes.apply import apply_steps
 from sql.processes.signals import read_due_signals
 from sql.session import Session
 from sql.statements import Statement, statement
-from tests.chaos.builds import BUILDS, Build
-from tests.chaos.checker import judge
-from tests.chaos.good_run import red
-from tests.chaos.history import History
-from tests.chaos.kept import REGISTER
-from tests.chaos.models import PROCESSES
-from tests.chaos.recorder import Recorder
 from tests.support import ROOT
 from tests.support.factories import BOUND_S, query
 from tests.support.shard_pool import incarnation

@@ -17,7 +17,7 @@ from shardclock.http import NotFound, TooLate
 from tests.support import ROOT
 from tests.support.gateway_process import gateway_process
 from tests.support.roles import as_role
-from tests.support.unasync import read_files
+from tools.unasync import read_files
 
 GATEWAY = "http://127.0.0.1:9841"
 MORNING = datetime(2030, 1, 31, 8, tzinfo=UTC)

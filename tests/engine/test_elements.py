@@ -8,7 +8,7 @@ from bpmn.model import InvalidModel
 from service import processes
 from tests.support.bpmn_cluster import Processes, running
 from tests.support.bpmn_models import HISTORIES, MODELS, ElementModel, Play, folders
-from tests.support.bpmn_page import PAGE, written
+from tools.bpmn_page import PAGE, written
 
 EACH = [model for folder in folders() for model in folder.models]
 

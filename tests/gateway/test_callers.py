@@ -16,8 +16,8 @@ from sql.keys.keys import WantedKey
 from sql.session import Session
 from tests.support.factories import BOUND_S, pending_rows
 from tests.support.gateways import Api, serving
-from tests.support.openapi import PAGE
 from tests.support.sql_client import session as session_of
+from tools.openapi import PAGE
 
 HOUR = {"delay": "PT1H"}
 # One path and body for each route, by what must be allowed for it.

@@ -16,7 +16,7 @@ from gateway.reference.page import HEADERS, page_of
 from gateway.requests.problems import KINDS
 from tests.support.gateways import serving
 from tests.support.html_page import HtmlPage
-from tests.support.openapi import PAGE
+from tools.openapi import PAGE
 
 REFERENCE: dict[str, Any] = json.loads(PAGE.read_text(encoding="utf-8"))
 TEXT = page_of(REFERENCE)

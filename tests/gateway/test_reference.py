@@ -14,7 +14,7 @@ from gateway.answers.timers import ScheduledAnswer, WaitedAnswer
 from gateway.reference.examples import NoExample, example_of
 from gateway.routes.lines import LineAnswer
 from tests.support.gateways import Api
-from tests.support.openapi import PAGE
+from tools.openapi import PAGE
 
 REFERENCE: dict[str, Any] = json.loads(PAGE.read_text(encoding="utf-8"))
 SAID = [

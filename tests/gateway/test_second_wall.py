@@ -16,8 +16,8 @@ from gateway.requests.callers import Caller
 from service.keys import SCOPES
 from sql.session import Tenants
 from tests.support.gateways import Api, Said, serving
-from tests.support.openapi import PAGE
 from tests.support.tenant_rows import KEYS, SECRET, add_rows, rows_of_eve
+from tools.openapi import PAGE
 
 OURS = frozenset({"ada"})
 ENDLESS = "/v1/log/stream"

@@ -28,11 +28,11 @@ from tests.support.cli_asserts import DOWN, NOT_THERE, WRONG_SCHEMA, assert_refu
 from tests.support.factories import BOUND_S, query
 from tests.support.gateway_process import gateway_process
 from tests.support.gateways import reads_log
-from tests.support.openapi import PAGE, read_page
 from tests.support.program import Shell, until
 from tests.support.roles import as_role
 from tests.support.tls import Authority
 from tests.support.waiting import eventually
+from tools.openapi import PAGE, read_page
 
 KILLS = 4
 SENDERS = 8

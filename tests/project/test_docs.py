@@ -66,8 +66,8 @@ def checked(command: str) -> str:
         goals = [word for word in words[1:] if "=" not in word]
         assert set(goals) <= set(targets), f"the Makefile has no {goals}"
         return ":"
-    if words[:3] == ["python", "-m", "tests.chaos"]:
-        return "python -m tests.chaos --help > /dev/null"
+    if words[:3] == ["python", "-m", "chaos"]:
+        return "python -m chaos --help > /dev/null"
     program = next((i for i, word in enumerate(words) if word.endswith("shardclock")), None)
     verb = words[program + 1 : program + 2] if program is not None else []
     if verb and verb[0] in LONG_RUNNING and "--stop" not in words:

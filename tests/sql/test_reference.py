@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.factories import query
-from tests.support.sql_reference import PAGE, Argument, Function, Incomplete, is_public, page_of, read_page
+from tools.sql_reference import PAGE, Argument, Function, Incomplete, is_public, page_of, read_page
 
 WHOLE = {"reason": "kept", "returns": "the keys", "errors": "none", "example": "select 1;"}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.schema import PAGE, page_of, read_schema
+from tools.schema import PAGE, page_of, read_schema
 
 
 def test_the_page_is_what_the_migrations_make(dsn: str) -> None:

@@ -14,8 +14,6 @@ Postgres:
     server_faults    a server near its limits: all connections taken, a write-ahead log that can't be removed
     tls              a TLS server before a Postgres that has no TLS
     statement_headers  read the header of each SQL statement
-    sql_reference    write docs/sql.md from the functions' comments
-    schema           write sql/schema.sql from the migrations
 
 Shards and clusters:
     shard_pool       several shards in the test's own process
@@ -55,10 +53,8 @@ Webhooks:
 The HTTP API:
     gateways         a gateway in the test's own process, and a client that asks it
     gateway_process  one gateway in a process of its own
-    openapi          write docs/openapi.json from the routes
     lossy            a proxy that loses answers, and a server that answers as it is told
     restarting       a gateway that is killed, and started again where it was
-    unasync          write the client without an event loop from the one that has one
 
 Rules and pages:
     cron_rules       draw cron rules and zones at random, and step through a rule

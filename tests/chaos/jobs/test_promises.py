@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from tests.chaos.history import Fault
-from tests.chaos.jobs.__main__ import tell_all
-from tests.chaos.jobs.promises import AGAIN_S, LAST_S, LATE_S, LEFT, REPLACED, judge
-from tests.chaos.jobs.record import Change, Counted, JobsRecord, Line
+from chaos.history import Fault
+from chaos.jobs.__main__ import tell_all
+from chaos.jobs.promises import AGAIN_S, LAST_S, LATE_S, LEFT, REPLACED, judge
+from chaos.jobs.record import Change, Counted, JobsRecord, Line
 
 JOB = "second"
 

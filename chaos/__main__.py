@@ -1,0 +1,201 @@
+"""Break everything, and say whether the promises held: python -m chaos --minutes 10.
+
+exit:    0 valid, 1 a promise was broken, 2 nothing can be said (nothing fired, or the recording has a hole)
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import os
+import platform
+import secrets
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+
+import uvloop
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from chaos.checker import EXERCISED, PROCESSES, judge
+from chaos.clusters import WORKERS, Cluster, Processes, RayCluster
+from chaos.files import save
+from chaos.history import Bounds, History, patient
+from chaos.hooks import receiving
+from chaos.menus import DELIVERING, menu
+from chaos.plan import Plan, draw
+from chaos.report import report
+from chaos.running import run
+from chaos.stage import POSTGRES, stage_for
+
+EXITS = {"valid": 0, "invalid": 1, "unknown": 2}
+CALLS_PER_S = 25.0  # about 150 timers a second
+INSTANCES_PER_S = 5.0
+ENGINES = 2
+CLUSTERS = ("ray", "processes")
+APP = Path(__file__).with_name("app.py")
+# A run that is invalid is judged so as well: was it late only because the machine carried clients and readers, too?
+DOUBLED = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a run is of: the share of the timers that have a target, and whether there are instances of processes.
+
+    shape:   `least` says by minutes how much a run must break, fire and deliver to prove anything, the longest first
+    """
+
+    least: Mapping[int, Bounds]
+    exercised: frozenset[str]
+    targeted: float = 0.0
+    webhooks: bool = False
+    instances: bool = True
+
+
+HOUR = Bounds(kills_min=200, freezes_min=30, cuts_min=30, fires_min=300_000)
+TEN_MINUTES = Bounds(kills_min=30, freezes_min=5, cuts_min=5, fires_min=20_000)
+KINDS = {
+    # Deliveries cost the machine more than timers, so few have a target.
+    "all": Kind(
+        {
+            60: replace(HOUR, attempts_min=5_000, instances_min=10_000),
+            10: replace(TEN_MINUTES, attempts_min=500, instances_min=1_500),
+        },
+        EXERCISED | PROCESSES,
+        targeted=0.05,
+    ),
+    "timers": Kind(
+        {60: HOUR, 10: TEN_MINUTES},
+        EXERCISED - {"S10"},
+        instances=False,
+    ),
+    "deliveries": Kind(
+        {10: Bounds(kills_min=200, fires_min=10_000, attempts_min=5_000)},
+        EXERCISED | PROCESSES,
+        targeted=0.5,
+        webhooks=True,
+    ),
+}
+
+
+def main() -> int:
+    """Read the arguments, do the run, write the report."""
+    given = _arguments()
+    kind, length_s, ray = KINDS[given.of], given.minutes * 60, given.cluster == "ray"
+    instances_per_s = given.instances_per_s if kind.instances else 0.0
+    workers, engines = (WORKERS if kind.targeted else 0), (ENGINES if instances_per_s else 0)
+    plan = draw(
+        given.seed,
+        length_s=length_s,
+        calls_per_s=given.calls_per_s,
+        menu=DELIVERING
+        if given.of == "deliveries"
+        else menu(ray=ray, length_s=length_s, workers=bool(workers), engines=bool(engines)),
+        targeted=kind.targeted,
+        webhooks=kind.webhooks,
+        instances_per_s=instances_per_s,
+    )
+    again = (
+        f"python -m chaos --of {given.of} --cluster {given.cluster} --minutes {given.minutes:g}"
+        f" --calls-per-s {given.calls_per_s:g} --instances-per-s {given.instances_per_s:g} --seed {given.seed}"
+    )
+    _tell(f"the same run again: {again}")
+    given.to.mkdir(parents=True, exist_ok=True)
+    with (
+        tempfile.TemporaryDirectory(prefix="sc-") as place,
+        (given.to / "cluster.log").open("wb") as log,
+        _bar() as bar,
+    ):
+        cluster: Cluster = (
+            RayCluster(Path(place), app=APP if workers else None, engines=engines, log=log)
+            if ray
+            else Processes(4, workers=workers, engines=engines, log=log)
+        )
+        # All traffic with Postgres goes through the rig, which has its processors with the cluster.
+        history = uvloop.run(_run(plan, cluster, bar, bounds=_least(kind.least, given.minutes)))
+    _tell("judging")
+    gc.disable()  # it makes millions of small things, and no garbage
+    history = patient(history, given.patience)
+    exercised = kind.exercised if plan.begins else kind.exercised - PROCESSES
+    verdict = judge(history, exercised=exercised)
+    save(history, given.to)
+    page = report(history, verdict, given.to, versions=_versions(given.cluster), repeat=again)
+    for finding in verdict.findings:
+        if finding.violations:
+            _tell(f"{finding.promise} {finding.title}: {finding.violations} of {finding.cases}")
+            for row in finding.shown:
+                _tell(f"    {row}")
+    if verdict.status == "invalid" and given.patience < DOUBLED:
+        status = judge(patient(history, DOUBLED), exercised=exercised).status
+        _tell(f"with {DOUBLED:g} times the time for all that must not be late: {status}")
+    _tell(f"{verdict.status}: {page}")
+    return EXITS[verdict.status]
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m chaos", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=10.0, help="how long clients and faults go on")
+    parser.add_argument("--seed", type=int, default=secrets.randbelow(10**6), help="of an earlier run, to repeat it")
+    parser.add_argument("--cluster", choices=CLUSTERS, default="ray", help="with Ray, or shards alone")
+    parser.add_argument("--calls-per-s", type=float, default=CALLS_PER_S, help="of all clients together")
+    parser.add_argument(
+        "--instances-per-s", type=float, default=INSTANCES_PER_S, help="instances of processes that are started"
+    )
+    parser.add_argument(
+        "--of",
+        choices=KINDS,
+        default="all",
+        help="timers alone; or deliveries: half of the timers have a target, and what delivers is killed",
+    )
+    parser.add_argument("--to", type=Path, default=Path("build/chaos"), help="where the report is written")
+    parser.add_argument(
+        "--patience", type=float, default=1.0, help="times by which lateness may be longer than promised"
+    )
+    return parser.parse_args()
+
+
+async def _run(plan: Plan, cluster: Cluster, bar: Progress, *, bounds: Bounds) -> History:
+    async with stage_for(cluster) as stage, receiving(stage):
+        ticking = asyncio.create_task(_tick(bar, plan.length_s))
+        try:
+            return await run(plan, stage, bounds=bounds, tell=bar.console.print)
+        finally:
+            ticking.cancel()
+
+
+def _least(of: Mapping[int, Bounds], minutes: float) -> Bounds:
+    return next((bounds for least, bounds in of.items() if minutes >= least), Bounds())
+
+
+async def _tick(bar: Progress, length_s: float) -> None:
+    task = bar.add_task("breaking things", total=length_s)
+    while True:
+        await asyncio.sleep(1.0)
+        bar.advance(task)
+
+
+def _bar() -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=Console(stderr=True, highlight=False), transient=True)
+
+
+def _versions(cluster: str) -> dict[str, object]:
+    return {
+        "Postgres": POSTGRES,
+        "Ray": version("ray") if cluster == "ray" else "not used",
+        "Python": platform.python_version(),
+        "cores": os.cpu_count(),
+    }
+
+
+def _tell(words: str) -> None:
+    sys.stderr.write(f"{words}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

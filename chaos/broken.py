@@ -1,0 +1,170 @@
+"""Builds that are broken on purpose, each in one way that has happened to somebody: the checker must find them all.
+
+    python -m chaos.broken
+
+Each is a copy of the sources with a few words replaced, and does the same run as the sound build, on shards without
+Ray. What the sound build's run finds is shown first: it must be nothing, or the others' red would mean nothing.
+exit:    0 the sound build is valid, and every broken one is invalid
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from chaos.builds import BUILDS, TRIALS, Build, Trial
+from chaos.checker import judge
+from chaos.clusters import Processes
+from chaos.history import Bounds
+from chaos.plan import Menu, draw
+from chaos.running import run
+from chaos.stage import stage_for
+from tests.support import ROOT
+
+PARTS = (
+    "bpmn",
+    "chaos",
+    "cli",
+    "cluster",
+    "coordinator",
+    "demo",
+    "embedded",
+    "engine",
+    "k8s",
+    "keepers",
+    "metrics",
+    "service",
+    "shards",
+    "sql",
+    "tests",
+    "timers",
+    "webhooks",
+    "workers",
+)
+AT_ONCE = 2
+SEED = 7
+SECONDS = 60.0
+TUNING: dict[str, Any] = {"claim_batch": 10, "fire_batch": 10, "queue_max": 500}
+CLAIM_MAX = 20
+LATE_S = 2.5  # two trials at a time on two cores; what a broken build delays, it delays by more
+TRIAL_S = 400.0
+RESTART_S = 40.0  # longer than what faults one after the other excuse: the others must take over
+
+
+def main() -> int:
+    """Run the trial of every build, and show what was found."""
+    given = _arguments()
+    if given.trial:
+        sys.stdout.write(json.dumps(asyncio.run(_trial(TRIALS[given.trial], given.seed, given.seconds))))
+        return 0
+    asked = [build for build in BUILDS if not given.only or build.name in given.only]
+    chosen = [it for it in BUILDS if it in asked or (not it.edits and it.trial in {build.trial for build in asked})]
+    with ThreadPoolExecutor(AT_ONCE) as trials:
+        found = dict(
+            zip(chosen, trials.map(partial(try_build, seed=given.seed, seconds=given.seconds), chosen), strict=True)
+        )
+    table = Table("build", "verdict", "broken promises", "as expected", title=f"seed {given.seed}")
+    for build, result in found.items():
+        table.add_row(build.name, result.status, ", ".join(result.broken), "yes" if result.fits(build) else "NO")
+        if not result.fits(build):
+            _tell("\n    ".join([f"{build.name}:", *result.why]))
+    Console().print(table)
+    return 0 if all(result.fits(build) for build, result in found.items()) else 1
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What the checker said of a build's run."""
+
+    status: str
+    broken: Sequence[str]
+    why: Sequence[str]
+
+    def fits(self, build: Build) -> bool:
+        """Say whether it is what must be said of that build."""
+        if not build.breaks:
+            return self.status == "valid"
+        return self.status == "invalid" and bool(set(self.broken) & set(build.breaks))
+
+
+def try_build(build: Build, *, seed: int = SEED, seconds: float = SECONDS) -> Result:
+    """Make a build in a directory of its own, run its trial there, and clear it away."""
+    with tempfile.TemporaryDirectory(prefix="sc-build-") as place:
+        make(build, Path(place))
+        options = ["--trial", build.trial, "--seed", str(seed), "--seconds", str(seconds)]
+        done = subprocess.run(
+            [sys.executable, "-m", "chaos.broken", *options],
+            cwd=place,
+            capture_output=True,
+            timeout=TRIAL_S,
+            check=False,
+        )
+    if done.returncode:
+        return Result("broke down", [], done.stderr.decode()[-4000:].splitlines())
+    return Result(**json.loads(done.stdout.splitlines()[-1]))
+
+
+def make(build: Build, place: Path) -> None:
+    """Copy the sources, and break them."""
+    for part in PARTS:
+        shutil.copytree(ROOT / part, place / part, ignore=shutil.ignore_patterns("__pycache__"))
+    for edit in build.edits:
+        file = place / edit.file
+        text = file.read_text(encoding="utf-8")
+        if edit.old not in text:
+            raise ValueError(f"{build.name}: {edit.file} has no {edit.old!r} any more")
+        file.write_text(text.replace(edit.old, edit.new), encoding="utf-8")
+
+
+async def _trial(trial: Trial, seed: int, seconds: float) -> dict[str, object]:
+    menu = [Menu(fault, 1, 2.0, 5.0, 2.0) for fault in trial.faults]
+    plan = draw(
+        seed,
+        length_s=seconds,
+        calls_per_s=25.0,
+        menu=menu,
+        targeted=trial.targeted,
+        instances_per_s=trial.instances_per_s,
+    )
+    cluster = Processes(
+        3, workers=trial.workers, engines=trial.engines, restart_s=RESTART_S, build=Path.cwd(), **TUNING
+    )
+    async with stage_for(cluster) as stage:
+        history = await run(plan, stage, bounds=Bounds(normal_s=LATE_S, claim_max=CLAIM_MAX), tell=_tell)
+    verdict = judge(history, exercised=trial.exercised)
+    return {
+        "status": verdict.status,
+        "broken": [it.promise for it in verdict.findings if it.violations],
+        "why": [*verdict.reasons, *(row for it in verdict.findings for row in it.shown)],
+    }
+
+
+def _tell(words: str) -> None:
+    sys.stderr.write(f"{words}\n")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m chaos.broken", description=__doc__)
+    parser.add_argument("--seed", type=int, default=SEED)
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="how long clients and faults go on")
+    parser.add_argument("--only", action="append", metavar="BUILD", help="this one and the sound one; may be repeated")
+    parser.add_argument("--trial", choices=TRIALS, help="run this trial of the sources that lie here")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,75 @@
+"""What all clients of a run share: their connections, and the journal of what they asked and were told.
+
+A client whose answer is lost does what the docs tell it: it sends the same again, under the same keys, until it knows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import TypeAlias
+
+from chaos.history import Call
+from sql.session import Session, StatementRefused, StoreUnavailable
+from timers.refusal import InvalidTimer
+
+# For 250 calls a second, and to catch up after an outage: who falls behind cancels endless schedules late, and so has
+# more and more to do. Postgres has 100 connections in all.
+SESSIONS = 60
+ANSWER_S = 5.0
+PATIENCE_S = 100.0  # longer than any outage: a client that gives up would prove nothing
+PAUSE_S = 0.3
+
+Send: TypeAlias = Callable[[Session, Call], Awaitable[Call]]
+
+
+class Clients:
+    """Send what clients ask, each on a connection that is free; `calls` is what they asked and were told."""
+
+    def __init__(self, dsn: str) -> None:
+        self.calls: list[Call] = []
+        self._numbers = itertools.count(1)
+        self._sessions: asyncio.Queue[Session] = asyncio.Queue()
+        self._all = [Session(dsn, application="chaos client", timeout_s=ANSWER_S) for _ in range(SESSIONS)]
+        for session in self._all:
+            self._sessions.put_nowait(session)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await asyncio.gather(*(session.close() for session in self._all))
+
+    @asynccontextmanager
+    async def session(self) -> AsyncIterator[Session]:
+        """Wait for a connection that is free, and keep it for the length of a block."""
+        session = await self._sessions.get()
+        try:
+            yield session
+        finally:
+            self._sessions.put_nowait(session)
+
+    async def until_known(self, call: Call, send: Send) -> Call:
+        """Send until the outcome is known; the last call comes back, which names the first one as `resends`."""
+        give_up_at = time.monotonic() + PATIENCE_S
+        first = call.resends
+        while True:
+            done = await self._send(replace(call, number=next(self._numbers), resends=first), send)
+            self.calls.append(done)
+            first = first or done.number
+            if done.outcome != "unknown" or time.monotonic() > give_up_at:
+                return replace(done, resends=first)
+            await asyncio.sleep(PAUSE_S)
+
+    async def _send(self, call: Call, send: Send) -> Call:
+        async with self.session() as session:
+            call = replace(call, began_at=time.time())
+            try:
+                call = await send(session, call)
+            except StoreUnavailable as error:
+                call = replace(call, outcome="unknown", error=str(error))
+            except (InvalidTimer, StatementRefused) as error:
+                call = replace(call, outcome="fail", error=str(error))
+        return replace(call, ended_at=time.time())

@@ -1,0 +1,89 @@
+"""Too much at once, and timers that can't be fired."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from chaos.away import until
+from chaos.faults.fault import BACK_S, Act, Hit
+from chaos.history import Asked, Call
+from chaos.stage import Stage
+
+HERD = 100_000
+HERD_TENANT = "herd"
+OVERLOAD_PER_S = 2_000
+TICKS_A_S = 10
+
+
+def overload(*, tenant_id: str, per_s: int) -> Act:
+    """Schedule timers that are due at once, more than the cluster can fire, for a while; wait until they have."""
+
+    async def act(stage: Stage, _: random.Random, for_s: float) -> Hit:
+        calls: list[Call] = []
+        began_at = time.time()
+        async with stage.admin() as admin:
+            for tick in range(int(for_s * TICKS_A_S)):
+                await asyncio.sleep(began_at + tick / TICKS_A_S - time.time())
+                rows = await admin.fetch(
+                    "insert into shardclock.timers (due_date, tenant_id) select now(), $1"
+                    " from generate_series(1, $2::integer) returning timer_key, due_date",
+                    tenant_id,
+                    per_s // TICKS_A_S,
+                )
+                timers = [Asked(row["timer_key"], due_date=row["due_date"]) for row in rows]
+                calls.append(_call(tenant_id, began_at + tick / TICKS_A_S, timers))
+        await _until_gone(stage, tenant_id, within_s=4 * for_s + BACK_S)
+        return Hit(began_at=began_at, ended_at=time.time(), calls=tuple(calls))
+
+    return act
+
+
+async def herd(stage: Stage, _: random.Random, __: float) -> Hit:
+    """Schedule 100,000 timers of one tenant that are all due in the same instant."""
+    at = datetime.now(UTC) + timedelta(seconds=4)
+    called_at = time.time()
+    async with stage.admin() as admin:
+        rows = await admin.fetch(
+            "insert into shardclock.timers (due_date, tenant_id) select $1, $2 from generate_series(1, $3::integer)"
+            " returning timer_key",
+            at,
+            HERD_TENANT,
+            HERD,
+        )
+    call = _call(HERD_TENANT, called_at, [Asked(row["timer_key"], due_date=at) for row in rows])
+    await _until_gone(stage, HERD_TENANT, within_s=BACK_S)
+    return Hit(began_at=at.timestamp(), ended_at=time.time(), detail={"tenant": HERD_TENANT}, calls=(call,))
+
+
+def _call(tenant_id: str, began_at: float, timers: Sequence[Asked]) -> Call:
+    """Write down what was scheduled past the clients, as one call of theirs; its number is like no other's."""
+    return Call(-timers[0].timer_key, "schedule", tenant_id, began_at, time.time(), "ok", timers=timers)
+
+
+async def _until_gone(stage: Stage, tenant_id: str, *, within_s: float) -> None:
+    async def gone() -> bool:
+        async with stage.admin() as admin:
+            text = "select not exists (select from shardclock.timers where tenant_id = $1)"
+            return bool(await admin.fetchval(text, tenant_id))
+
+    await until(gone, within_s=within_s)
+
+
+async def poison(stage: Stage, _: random.Random, __: float) -> Hit:
+    """Write down schedules that no shard can fire: one that can't be read, and one that never occurs."""
+    name = f"poison {time.time():.3f}"
+    async with stage.admin() as admin:
+        unreadable = await admin.fetchval(
+            # Past the check that would refuse it, as a broken client of an older release might have written it.
+            "insert into shardclock.timers (due_date, schedule, anchor, name, repetitions)"
+            " values (now(), 'R/often', now(), $1, -1) returning timer_key",
+            f"{name} unreadable",
+        )
+        never = await admin.fetchval(
+            "select shardclock.schedule_timer(schedule => '0 0 30 2 *', name => $1)", f"{name} never"
+        )
+    return Hit(poisoned=frozenset({unreadable, never}))

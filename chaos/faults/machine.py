@@ -1,0 +1,81 @@
+"""The database's clock and its disk: these need root."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from chaos.faults.fault import Act, Hit
+from chaos.stage import Stage
+
+CLOCK = "clock"
+FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1")  # where Debian puts it
+DISK_MIB = 320
+MIB = 1024 * 1024
+
+
+def set_clock(offset: str) -> Act:
+    """Set Postgres's clock an hour off for a while; the stage must have been prepared with `a_clock_of_its_own`."""
+
+    async def act(stage: Stage, _: random.Random, for_s: float) -> Hit:
+        clock = stage.place / CLOCK
+        clock.write_text(f"{offset}\n")
+        await asyncio.sleep(for_s)
+        clock.write_text("+0s\n")
+        return Hit(detail={"offset_s": 3600.0 if offset == "+1h" else -3600.0})
+
+    return act
+
+
+async def fill_disk(stage: Stage, _: random.Random, for_s: float) -> Hit:
+    """Fill up the disk for a while; the stage must have been prepared with `a_disk_of_its_own`."""
+    ballast = stage.postmaster.data_dir / "ballast"
+    try:
+        with suppress(OSError), ballast.open("wb") as file:
+            while True:
+                file.write(bytes(MIB))
+                file.flush()
+        await asyncio.sleep(for_s)
+    finally:
+        ballast.unlink()
+    await stage.restart_postgres()
+    return Hit(ended_at=time.time())
+
+
+@contextmanager
+def a_clock_of_its_own(place: Path) -> Iterator[None]:
+    """Let Postgres read the time through libfaketime, off by what a file says."""
+    clock = place / CLOCK
+    place.chmod(0o755)  # the server runs as somebody else
+    clock.write_text("+0s\n")
+    clock.chmod(0o644)
+    faked = {
+        "LD_PRELOAD": str(FAKETIME),
+        "FAKETIME_TIMESTAMP_FILE": str(clock),
+        "FAKETIME_NO_CACHE": "1",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+    }
+    os.environ.update(faked)
+    try:
+        yield
+    finally:
+        for name in faked:
+            del os.environ[name]
+
+
+@contextmanager
+def a_disk_of_its_own(place: Path) -> Iterator[None]:
+    """Put Postgres's data on a small file system in memory."""
+    disk = place / "postgres"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK_MIB}m", "tmpfs", disk], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", disk], check=True)

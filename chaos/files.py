@@ -1,0 +1,156 @@
+"""A history as files: JSON lines, a file a kind, so that a run can be judged again, or searched by hand."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from dataclasses import fields
+from datetime import datetime
+from pathlib import Path
+from typing import IO, Any, Literal, NamedTuple, get_type_hints
+
+from chaos.history import (
+    Asked,
+    Attempt,
+    Bounds,
+    Call,
+    Commit,
+    DeliveryDeleted,
+    DeliveryWritten,
+    Fault,
+    History,
+    HolderWritten,
+    IncidentRaised,
+    InstanceStepped,
+    InstanceWritten,
+    Pending,
+    Read,
+    Recorded,
+    TaskDeleted,
+    TaskWritten,
+    TimerDeleted,
+    TimerWritten,
+)
+
+RUN = "run.json"
+PACKED = 1  # gzip's level: commits shrink to a fifth; a higher level saves little more and takes longer
+
+
+def save(history: History, directory: Path) -> None:
+    """Write a history; what lies in the directory from an earlier one is replaced.
+
+    shape:  records as objects without what is at its default, rows as arrays; a change begins with its kind
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    # Last written and first removed: a directory that has it is whole.
+    (directory / RUN).unlink(missing_ok=True)
+    counts = {}
+    for kind, (name, _) in FILES.items():
+        rows = getattr(history, kind)
+        counts[kind] = len(rows)
+        with _open(directory / name, "wt") as file:
+            file.writelines(f"{_json(row)}\n" for row in (map(_tagged, rows) if kind == "commits" else rows))
+    rest = {field.name: getattr(history, field.name) for field in fields(history) if field.name not in FILES}
+    (directory / RUN).write_text(_json({**rest, "counts": counts}) + "\n", encoding="utf-8")
+
+
+def load(directory: Path) -> History:
+    """Read a history back, equal to the one that was saved: sequences as tuples, moments in UTC.
+
+    errors:  FileNotFoundError     there is none, or writing it was interrupted
+             ValueError, EOFError  a file of it was cut short afterwards
+    """
+    run = json.loads((directory / RUN).read_text(encoding="utf-8"))
+    counts = run.pop("counts")
+    for kind, (name, build) in FILES.items():
+        with _open(directory / name, "rt") as file:
+            run[kind] = [build(json.loads(line)) for line in file]
+        if len(run[kind]) != counts[kind]:
+            raise ValueError(f"{directory / name} has {len(run[kind])} of {counts[kind]} rows: it was cut short")
+    return History(**run | {"bounds": Bounds(**run["bounds"]), "poisoned": frozenset(run["poisoned"])})
+
+
+def _open(file: Path, mode: Literal["rt", "wt"]) -> IO[str]:
+    if file.suffix == ".gz":
+        return gzip.open(file, mode, compresslevel=PACKED, encoding="utf-8")
+    return file.open(mode, encoding="utf-8")
+
+
+def _json(row: object) -> str:
+    return _ENCODER.encode(row)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, frozenset):
+        return sorted(value)
+    assert isinstance(value, Asked | Call | Fault | Bounds), f"{value!r} has no place in a history"
+    named = ((field, getattr(value, field.name)) for field in fields(value))
+    return {field.name: content for field, content in named if content != field.default}
+
+
+_ENCODER = json.JSONEncoder(default=_plain, separators=(",", ":"))
+
+
+def _tagged(commit: Commit) -> tuple[object, ...]:
+    return *commit[:-1], [(type(change).__name__, *change) for change in commit.changes]
+
+
+def _record(kind: type) -> Callable[[dict[str, Any]], Any]:
+    """Make the reader of a kind of record; its annotations say what is a moment."""
+    moments = _moments(kind)
+
+    def read(row: dict[str, Any]) -> Any:
+        for name in moments & row.keys():
+            row[name] = datetime.fromisoformat(row[name]) if row[name] else None
+        return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in row.items()})
+
+    return read
+
+
+def _moments(kind: type) -> set[str]:
+    return {name for name, hint in get_type_hints(kind).items() if "datetime" in str(hint)}
+
+
+def _row(kind: type[NamedTuple]) -> Callable[[list[Any]], Any]:
+    moments = [place for place, name in enumerate(kind._fields) if name in _moments(kind)]
+
+    def read(values: list[Any]) -> Any:
+        for place in moments:
+            if values[place] is not None:
+                values[place] = datetime.fromisoformat(values[place])
+        return kind(*values)
+
+    return read
+
+
+_ASKED, _CALL = _record(Asked), _record(Call)
+_CHANGED = (
+    TimerWritten, TimerDeleted, Recorded, HolderWritten, DeliveryWritten, DeliveryDeleted, InstanceWritten,
+    InstanceStepped, TaskWritten, TaskDeleted, IncidentRaised,
+)  # fmt: skip
+_CHANGES = {kind.__name__: _row(kind) for kind in _CHANGED}
+
+
+def _call(row: dict[str, Any]) -> Call:
+    call: Call = _CALL({**row, "timers": [_ASKED(timer) for timer in row.get("timers", ())]})
+    return call
+
+
+def _commit(values: list[Any]) -> Commit:
+    lsn, xid, committed_at, changes = values
+    made = tuple(_CHANGES[kind](rest) for kind, *rest in changes)
+    return Commit(lsn, xid, datetime.fromisoformat(committed_at), made)
+
+
+# The fields of a history that have a file of their own, and how a row of it is read.
+FILES: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "calls": ("calls.ndjson", _call),
+    "commits": ("commits.ndjson.gz", _commit),
+    "reads": ("reads.ndjson", lambda values: Read(*values)),
+    "faults": ("faults.ndjson", _record(Fault)),
+    "pending": ("pending.ndjson", _row(Pending)),
+    "attempts": ("attempts.ndjson", lambda values: Attempt(*values)),
+}

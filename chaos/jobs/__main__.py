@@ -1,0 +1,127 @@
+"""Kill everything while jobs run, and say whether their promises held: python -m chaos.jobs --of ray.
+
+exit:    0 valid, 1 a promise was broken, 2 nothing can be said (too little was killed, or nothing ran)
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import secrets
+import shutil
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import uvloop
+
+from chaos.clusters import RayCluster
+from chaos.jobs.promises import Finding, judge
+from chaos.jobs.record import JobsRecord
+from chaos.jobs.running import FILE, run
+from chaos.menus import HEADS, RUNNING
+from chaos.plan import Menu
+from chaos.stage import stage_for
+
+APP = Path(__file__).with_name("app.py")
+SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Of:
+    """What is killed in a run, by what each fault counts as, and how long 50 kills of each take."""
+
+    menu: Sequence[Menu]
+    kinds: Mapping[str, str]
+    minutes: float
+
+
+RUNS = {
+    "processes": Of(
+        RUNNING,
+        {
+            "kill worker": "worker",
+            "kill run": "run's process",
+            "kill shard": "shard",
+            "kill coordinator": "coordinator",
+            "kill postmaster": "Postgres",
+        },
+        14.0,
+    ),
+    "ray": Of(HEADS, {"kill raylet": "Ray", "kill GCS": "Ray"}, 57.0),
+}
+
+
+def main() -> int:
+    """Read the arguments, do the run, tell what it came to."""
+    given = _arguments()
+    given.to.mkdir(parents=True, exist_ok=True)
+    of, minutes = RUNS[given.of], given.minutes or RUNS[given.of].minutes
+    _tell(f"the same run again: python -m chaos.jobs --of {given.of} --minutes {minutes:g} --seed {given.seed}")
+    with tempfile.TemporaryDirectory(prefix="sc-") as place, (given.to / "cluster.log").open("wb") as log:
+        record = uvloop.run(_run(RayCluster(Path(place), app=APP, log=log), given, of.menu, minutes * 60))
+    (given.to / "record.json").write_text(json.dumps(asdict(record)), encoding="utf-8")
+    return tell_all(record, judge(record), of.kinds, kills_min=given.kills_min)
+
+
+def tell_all(record: JobsRecord, findings: Sequence[Finding], kinds: Mapping[str, str], *, kills_min: int) -> int:
+    """Tell what was broken and what each promise came to; return how to exit."""
+    kills = Counter(dict.fromkeys(kinds.values(), 0))
+    # One that was broken off, because Postgres was away, may have killed nothing.
+    kills.update(kinds[fault.name] for fault in record.faults if "broken_off" not in fault.detail)
+    begun = {line.run for line in record.lines}
+    crashed = sum(end.outcome == "CRASHED" and end.run in begun for end in record.ends)
+    outcomes = Counter(end.outcome for end in record.ends)
+    _tell("killed: " + ", ".join(f"{kind} {count}" for kind, count in kills.items()))
+    _tell(f"{len(record.starts):,} runs: " + ", ".join(f"{name} {n:,}" for name, n in outcomes.most_common()))
+    for it in findings:
+        _tell(f"{it.promise} {it.title}: {len(it.broken):,} of {it.cases:,} broken")
+        for line in it.broken[:SHOWN]:
+            _tell(f"    {line}")
+    if any(it.broken for it in findings):
+        _tell("invalid")
+        return 1
+    if few := [
+        f"{kind} {count}" for kind, count in [*kills.items(), ("runs that crashed", crashed)] if count < kills_min
+    ]:
+        _tell(f"unknown: killed too seldom ({kills_min} each): {', '.join(few)}")
+        return 2
+    if empty := [it.promise for it in findings if not it.cases]:
+        _tell(f"unknown: {', '.join(empty)} had no case")
+        return 2
+    _tell("valid")
+    return 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m chaos.jobs", description=__doc__)
+    parser.add_argument(
+        "--of", choices=RUNS, default="processes", help="what is killed: single processes, or all of Ray"
+    )
+    parser.add_argument(
+        "--minutes", type=float, help="how long faults go on; by default until there were 50 of each kind"
+    )
+    parser.add_argument("--seed", type=int, default=secrets.randbelow(10**6), help="of an earlier run, to repeat it")
+    parser.add_argument("--kills-min", type=int, default=50, help="kills of each kind below which nothing is proved")
+    parser.add_argument("--to", type=Path, default=Path("build/chaos-jobs"), help="where the record is written")
+    return parser.parse_args()
+
+
+async def _run(cluster: RayCluster, given: argparse.Namespace, menu: Sequence[Menu], length_s: float) -> JobsRecord:
+    async with stage_for(cluster) as stage:
+        try:
+            return await run(stage, menu, seed=given.seed, length_s=length_s, tell=_tell)
+        finally:
+            if (stage.place / FILE).exists():
+                shutil.copy(stage.place / FILE, given.to / FILE)
+
+
+def _tell(words: str) -> None:
+    sys.stderr.write(f"{words}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

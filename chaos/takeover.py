@@ -1,0 +1,120 @@
+"""How long it took until timers fired again after something was broken, and how late timers were all along."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from chaos.history import Fault, History
+from chaos.lives import Firing, Run, follow
+from chaos.orphans import SLOTS, promised_of, slots_of
+from chaos.windows import Window, has_victims, is_set_by, windows_of
+
+WATCHED_S = 15.0  # a lease and a sweep, and some: who fell due later, somebody else had taken over
+
+
+@dataclass(frozen=True, slots=True)
+class Takeover:
+    """How late the worst timer of a killed, frozen or cut shard was: the worst of so many that fell due meanwhile.
+
+    `seconds` is None if none fell due; `bound_s` is what was promised, None if nothing was.
+    """
+
+    fault: Fault
+    timers: int
+    seconds: float | None
+    bound_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """How long after the store was back (or the head was killed) the first timer fired, and the last late one.
+
+    `first_s` is None if nothing fired before the next fault began; `normal_s` is 0.0 if no timer was late.
+    """
+
+    fault: Fault
+    first_s: float | None
+    normal_s: float
+
+
+def takeovers(history: History, *, run: Run | None = None) -> list[Takeover]:
+    """Measure each fault that had victims; a timer that another fault may have held up is left out.
+
+    shape:   `run` is the same history if it has been followed already
+    """
+    run = run or follow(history)
+    promised_s = promised_of(run)
+    windows = [_until_taken_over(it, promised_s) for it in windows_of(history.faults, history.bounds)]
+    lost = {id(fault): slots_of(run, fault) for fault in history.faults if has_victims(fault)}
+    firings = sorted(run.firings, key=lambda firing: firing.ready_s)
+    found = []
+    for fault in history.faults:
+        if not (slots := lost.get(id(fault))):
+            continue
+        begin = bisect_left(firings, fault.began_at, key=lambda firing: firing.ready_s)
+        end = bisect_right(firings, fault.began_at + WATCHED_S, key=lambda firing: firing.ready_s)
+        others = [window for window in windows if window.fault is not fault and window.until_s >= fault.began_at]
+        waits = [
+            firing.fired_s - firing.ready_s
+            for firing in firings[begin:end]
+            if firing.record.timer_key % SLOTS in slots and not _is_held_up(firing, others, lost)
+        ]
+        waits = [it for it in waits if not is_set_by(history.faults, it, give_or_take_s=history.bounds.back_within_s)]
+        found.append(Takeover(fault, len(waits), max(waits, default=None), promised_s[fault.number]))
+    return found
+
+
+def recoveries(history: History, *, run: Run | None = None) -> list[Recovery]:
+    """Measure each fault of kind store or head, until the next fault begins; one that ends within another is left out.
+
+    shape:   as `takeovers`
+    """
+    run = run or follow(history)
+    firings = sorted(run.firings, key=lambda firing: firing.fired_s)
+    disturbing = [fault for fault in history.faults if fault.disturbs]
+    found = []
+    for fault in history.faults:
+        if fault.kind not in ("store", "head") or any(it.began_at <= fault.ended_at < it.ended_at for it in disturbing):
+            continue
+        until = min((it.began_at for it in disturbing if it.began_at > fault.ended_at), default=math.inf)
+        begin = bisect_left(firings, fault.ended_at, key=lambda firing: firing.fired_s)
+        end = bisect_left(firings, until, key=lambda firing: firing.fired_s)
+        late = [it for it in firings[begin:end] if it.fired_s - it.ready_s > history.bounds.normal_s]
+        first_s = firings[begin].fired_s - fault.ended_at if begin < end else None
+        found.append(Recovery(fault, first_s, late[-1].fired_s - fault.ended_at if late else 0.0))
+    return found
+
+
+def lags(history: History, *, run: Run | None = None) -> list[tuple[float, float]]:
+    """List each firing in commit order: when by Postgres's clock, in seconds since 1970, and how late, in seconds.
+
+    shape:   as `takeovers`; a timer that was made or moved when it was due already counts from then
+    """
+    return [(it.fired_s, it.fired_s - it.ready_s) for it in (run or follow(history)).firings]
+
+
+def quantile(values: Sequence[float], q: float) -> float:
+    """Pick the value at a quantile, by nearest rank; `values` need no order, and must not be empty."""
+    return sorted(values)[max(0, math.ceil(len(values) * q) - 1)]
+
+
+def _until_taken_over(window: Window, promised_s: Mapping[int, float | None]) -> Window:
+    """Hold up the timers of a lost shard for as long as taking over may take."""
+    within_s = promised_s[window.fault.number] if has_victims(window.fault) else None
+    return window if within_s is None else window._replace(until_s=window.fault.began_at + within_s)
+
+
+def _is_held_up(firing: Firing, others: Sequence[Window], lost: dict[int, frozenset[int]]) -> bool:
+    """Say whether another fault may have kept a timer waiting: one of its own shard, or of everybody's.
+
+    shape:   `others` by beginning
+    """
+    slot = firing.record.timer_key % SLOTS
+    return any(
+        window.until_s >= firing.ready_s and slot in lost.get(id(window.fault), (slot,))
+        for window in itertools.takewhile(lambda window: window.began_s <= firing.fired_s, others)
+    )

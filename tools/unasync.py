@@ -1,0 +1,94 @@
+"""Write the clients without an event loop from those that have one: python -m tools.unasync."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import unasync
+
+from tests.support import ROOT
+
+FOLDER = ROOT / "client" / "shardclock"
+# asyncpg has no client without an event loop, so `sql/async_asyncpg.py` is alone.
+NAMES: Mapping[str, tuple[str, ...]] = {
+    "http": ("sending", "many", "log", "operating", "processes", "tasks", "client"),
+    "sql": ("timers", "psycopg", "sqlalchemy"),
+}
+HEAD = "# Written by `make docs` from {source}: change that, and write this anew.\n"
+REPLACED: Mapping[str, str] = {
+    "AsyncBulk": "Bulk",
+    "AsyncClient": "Client",
+    "AsyncConnection": "Connection",
+    "AsyncCursor": "Cursor",
+    "AsyncDriver": "Driver",
+    "AsyncExecutor": "Executor",
+    "AsyncLog": "Log",
+    "AsyncMany": "Many",
+    "AsyncOperating": "Operating",
+    "AsyncProcesses": "Processes",
+    "AsyncPsycopg": "Psycopg",
+    "AsyncSender": "Sender",
+    "AsyncSqlalchemy": "Sqlalchemy",
+    "AsyncTasks": "Tasks",
+    "AsyncTimers": "Timers",
+    "AsyncTries": "Tries",
+    "aclose": "close",
+    "aread": "read",
+    "async_log": "sync_log",
+    "async_many": "sync_many",
+    "async_operating": "sync_operating",
+    "async_processes": "sync_processes",
+    "async_sending": "sync_sending",
+    "async_tasks": "sync_tasks",
+    "asynccontextmanager": "contextmanager",
+    "asyncio": "time",
+}
+
+
+def read_files() -> dict[Path, str]:
+    """Write the text of each file, by its path."""
+    return {path: text for folder, names in NAMES.items() for path, text in _read_folder(FOLDER / folder, names)}
+
+
+def _read_folder(folder: Path, names: Sequence[str]) -> Iterator[tuple[Path, str]]:
+    with tempfile.TemporaryDirectory(prefix="shardclock-test-") as scratch:
+        source, target = Path(scratch) / "source", Path(scratch) / "target"
+        source.mkdir()
+        rule = unasync.Rule(f"{source}/", f"{target}/", additional_replacements=dict(REPLACED))
+        for name in names:
+            text = (folder / f"async_{name}.py").read_text(encoding="utf-8")
+            (source / f"sync_{name}.py").write_text(HEAD.format(source=f"async_{name}.py") + text, encoding="utf-8")
+        unasync.unasync_files([str(path) for path in sorted(source.iterdir())], [rule])
+        for path in sorted(target.iterdir()):
+            yield folder / path.name, _formatted(path, folder / path.name)
+
+
+def _formatted(path: Path, final: Path) -> str:
+    """Sort the imports again, whose names have changed, and break the lines again, which are shorter."""
+    text = path.read_text(encoding="utf-8")
+    for command in (["check", "--quiet", "--fix-only", "--select", "I", "-"], ["format", "-"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "ruff", *command, "--stdin-filename", str(final)],
+            input=text,
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        text = done.stdout
+    return text
+
+
+def main() -> None:
+    """Write all files."""
+    for path, text in read_files().items():
+        path.write_text(text, encoding="utf-8")
+        sys.stdout.write(f"{path} is written\n")
+
+
+if __name__ == "__main__":
+    main()
