@@ -12,7 +12,7 @@ from bpmn.model.times import check_occurs
 from bpmn.step import opened_at_deployment
 from bpmn.step.effects import Effect, MessageOpened, SignalOpened, TimerOpened
 from bpmn.step.variables import Unanswerable
-from service.processes import DescribedProcess
+from sql.processes.definitions import DescribedProcess
 from timers.moment import parse_due_date
 from timers.zone import UTC_ZONE, agreed_zone
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from service.undeclared import undeclared_among
 from sql.deliveries.targets import declared_targets
 from sql.processes import definitions, instances
-from sql.processes.definitions import Deployed, StoredDefinition
+from sql.processes.definitions import Deployed, DescribedProcess, StoredDefinition
 from sql.processes.instances import WholeInstance
 from sql.session import Session, StatementRefused
 from timers.payload import DEPTH_MAX, TOO_DEEP, UNREADABLE, is_too_deep
@@ -36,18 +36,6 @@ class OverQuota(Refusal):
     def __init__(self, sentence: str, resource: str) -> None:
         super().__init__(sentence)
         self.resource = resource
-
-
-@dataclass(frozen=True, slots=True)
-class DescribedProcess:
-    """One process of a new model.
-
-    shape:   `said` is as `shardclock.deploy_model` takes it; `task_types` are those of its service tasks and of
-             whatever else is a job, without types that are expressions
-    """
-
-    said: dict[str, Any]
-    task_types: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +68,8 @@ async def deploy_described(
     errors:  Refusal           the times of a start event can't be kept
              StoreUnavailable  the outcome is unknown: call again
     """
-    said = [it.said for it in processes]
     deployed = await _unless_refused(
-        definitions.deploy_model(session, tenant_id=tenant_id, resource=resource, model=model, processes=said)
+        definitions.deploy_model(session, tenant_id=tenant_id, resource=resource, model=model, processes=processes)
     )
     task_types = {it.said["process_id"]: it.task_types for it in processes}
     declared = await declared_targets(session, tenant_id) if any(task_types.values()) else []

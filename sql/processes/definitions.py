@@ -13,6 +13,18 @@ RUNNING_MAX = 1_000  # instances of a version are counted up to here, as in list
 
 
 @dataclass(frozen=True, slots=True)
+class DescribedProcess:
+    """One process of a new model.
+
+    shape:   `said` is {process_id, name, starts, starts_by_hand} as `shardclock.deploy_model` takes it; `task_types`
+             are the types of its jobs, without types that are expressions
+    """
+
+    said: dict[str, Any]
+    task_types: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Deployed:
     """One process of a deployed model; if it is not new, its newest version was of the same file already."""
 
@@ -46,11 +58,10 @@ class StoredDefinition:
 
 
 async def deploy_model(
-    session: Session, *, tenant_id: str, resource: str, model: bytes, processes: Sequence[dict[str, Any]]
+    session: Session, *, tenant_id: str, resource: str, model: bytes, processes: Sequence[DescribedProcess]
 ) -> list[Deployed]:
     """Deploy a model that was read and found to be right, all of its processes or none.
 
-    shape:   each process is {process_id, name, starts, starts_by_hand}, its starts are as in the table
     errors:  StoreUnavailable  the outcome is unknown: call again, an identical model changes nothing
              StatementRefused  the times of a start event can't be kept
     source:  sql/processes/deploy_model.sql
@@ -61,7 +72,7 @@ async def deploy_model(
         resource=resource,
         digest=sha256(model).digest(),
         model=model,
-        said=json.dumps(list(processes)),
+        said=json.dumps([it.said for it in processes]),
     )
     return [Deployed(*row) for row in rows]
 

@@ -11,7 +11,7 @@ from gateway.limits import work_thread
 from gateway.limits.work_thread import WorkThread
 from gateway.requests.problems import Problem
 from service import deployment
-from service.processes import DescribedProcess
+from sql.processes.definitions import DescribedProcess
 from tests.support.bpmn import model
 from tests.support.factories import value
 from tests.support.gateways import Api
