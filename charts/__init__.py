@@ -1,4 +1,4 @@
-"""Charts as SVG, for developers: benchmarks, chaos runs, and the dashboards' pictures.
+"""Charts as SVG, for developers: benchmarks and chaos runs.
 
 The standard library is enough, and nothing of ours is imported. docs/decisions/0038-charts.md says why no library is
 used.
@@ -7,8 +7,8 @@ used.
     colors    the colours that all charts share
     units     values as text, with a unit
     scales    from values to places on an axis; round ticks
-    points    series of points: where they have gaps, and how they are stacked
-    plot      the part between two axes: grid, lines, areas, bars, shaded windows
+    points    series of points, and where they have gaps
+    plot      the part between two axes: grid, lines, shaded windows
     legend    names with a sample of their colour
 
 A caller makes a `Picture`, places a `Plot` and a `Legend` in it, and gives values; only `scales` knows of pixels.

@@ -1,4 +1,4 @@
-"""The part of a picture between two axes: grid, lines, areas, bars, shaded windows."""
+"""The part of a picture between two axes: grid, lines, shaded windows."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -69,17 +69,6 @@ class Plot:
         """Draw a line through points."""
         self.picture.polyline(self._places(points), color=color, dash=dash)
 
-    def area(self, points: Points, *, color: str, opacity: float, floor: Points = ()) -> None:
-        """Fill what lies between points and a floor below them; without one, down to the lower edge."""
-        below = floor or [(points[0][0], self.y.low), (points[-1][0], self.y.low)]
-        corners = [*self._places(points), *reversed(self._places(below))]
-        self.picture.polygon(corners, fill=color, opacity=opacity)
-
-    def bars(self, points: Points, *, width: float, color: str) -> None:
-        """Draw a bar up to each point, which ends at the point's x and is `width` of the picture wide."""
-        for x, y in self._places(points):
-            self.picture.rect(x - width, y, width, self.frame.bottom - y, fill=color)
-
     def window(self, start: float, end: float, *, color: str, opacity: float, edge: bool = False) -> None:
         """Shade a range of x from top to bottom, with a dotted line where it starts if `edge`."""
         left, right, top, bottom = self.x.place(start), self.x.place(end), self.frame.y, self.frame.bottom
@@ -87,12 +76,6 @@ class Plot:
         self.picture.polygon(corners, fill=color, opacity=opacity)
         if edge:
             self.picture.line(left, top, left, bottom, color=color, dash="2 3")
-
-    def mark(self, x: float, label: str) -> None:
-        """Draw a dotted line from top to bottom, with a label beside its top."""
-        place = self.x.place(x)
-        self.picture.line(place, self.frame.y - 2, place, self.frame.bottom, color=FAINT, dash="2 3")
-        self.picture.text(place + 3, self.frame.y + 5, label, size=9)
 
     def _places(self, points: Points) -> list[tuple[float, float]]:
         return [(self.x.place(x), self.y.place(y)) for x, y in points]

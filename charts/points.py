@@ -1,4 +1,4 @@
-"""Series of points: where they have gaps, and how they are stacked."""
+"""Series of points, and where they have gaps."""
 
 from collections.abc import Iterator, Sequence
 
@@ -14,13 +14,3 @@ def split_at_gaps(points: Points, step: float) -> Iterator[Points]:
             start = end
     if points:
         yield points[start:]
-
-
-def stack(series: Sequence[Points]) -> Iterator[tuple[Points, Points]]:
-    """Put each series on top of those before it; with each comes the floor that it stands on, point by point."""
-    heights: dict[float, float] = {}
-    for points in series:
-        floor = [(at, heights.get(at, 0.0)) for at, _ in points]
-        top = [(at, height + value) for (at, height), (_, value) in zip(floor, points, strict=True)]
-        heights |= dict(top)
-        yield top, floor

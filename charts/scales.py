@@ -1,7 +1,6 @@
 """From values to places on an axis, and the round values to mark on it."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from charts.units import is_binary
@@ -42,19 +41,6 @@ class Axis:
 
     def _on(self, value: float) -> float:
         return math.log10(max(value, 1e-12)) if self.log else value
-
-
-def axis_for(values: Sequence[float], start: float, end: float, *, log: bool = False, from_zero: bool = False) -> Axis:
-    """Choose an axis that holds all values, with some room above."""
-    low, high = min(values, default=0.0), max(values, default=1.0)
-    if log:
-        positive = [value for value in values if value > 0] or [0.01, 1.0]
-        return Axis(10.0 ** math.floor(math.log10(min(positive))), max(positive) * 1.5, start, end, log=True)
-    if from_zero:
-        low = min(low, 0.0)
-    if high <= low:
-        high = low + (abs(low) * 0.1 or 1.0)
-    return Axis(low, high + (high - low) * 0.08, start, end)
 
 
 def _round_step(rough: float, *, binary: bool) -> float:

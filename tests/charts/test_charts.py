@@ -1,4 +1,4 @@
-"""Prove what all pictures rely on: units, axes, gaps, stacks, legends, and that the same values give the same SVG."""
+"""Prove what all pictures rely on: units, axes, gaps, legends, and that the same values give the same SVG."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 from charts.legend import Entry, Legend
 from charts.plot import Frame, Plot
-from charts.points import split_at_gaps, stack
-from charts.scales import Axis, axis_for
+from charts.points import split_at_gaps
+from charts.scales import Axis
 from charts.svg import Picture
 from charts.units import format_value
 
@@ -36,13 +36,12 @@ def test_a_value_is_written_with_its_unit(value: float, unit: str, shown: str) -
     assert format_value(value, unit) == shown
 
 
-def test_an_axis_holds_all_values_and_marks_round_ones() -> None:
-    axis = axis_for([3.0, 97.0], 100, 0, from_zero=True)
-    assert (axis.place(0), axis.place(axis.high)) == (100, 0)
+def test_an_axis_places_values_within_it_and_marks_round_ones() -> None:
+    axis = Axis(0, 104, 100, 0)
+    assert [axis.place(value) for value in (-5, 0, 52, 104, 200)] == [100, 100, 50, 0, 0]
     assert axis.ticks("short", count=5) == [0, 20, 40, 60, 80, 100]
-    assert axis_for([0.004, 2.0], 100, 0, log=True).ticks("s") == pytest.approx([0.001, 0.01, 0.1, 1])
+    assert Axis(0.001, 3.0, 100, 0, log=True).ticks("s") == pytest.approx([0.001, 0.01, 0.1, 1])
     assert Axis(0, 6_000_000, 100, 0).ticks("bytes", count=3) == [0, 2**21, 2**22]
-    assert axis_for([5.0, 5.0], 100, 0).high > 5
 
 
 @pytest.mark.parametrize(
@@ -58,15 +57,6 @@ def test_a_series_is_split_where_points_are_missing() -> None:
     points = [(0.0, 1.0), (1.0, 1.0), (2.4, 1.0), (4.0, 1.0), (30.0, 2.0)]
     assert [len(run) for run in split_at_gaps(points, 1.0)] == [3, 1, 1]
     assert list(split_at_gaps([], 1.0)) == []
-
-
-def test_stacked_series_stand_on_those_before_them() -> None:
-    layers = stack([[(0, 1), (1, 1)], [(1, 2), (2, 2)], [(0, 3), (1, 3), (2, 3)]])
-    assert [(list(top), list(floor)) for top, floor in layers] == [
-        ([(0, 1), (1, 1)], [(0, 0), (1, 0)]),
-        ([(1, 3), (2, 2)], [(1, 1), (2, 0)]),
-        ([(0, 4), (1, 6), (2, 5)], [(0, 1), (1, 3), (2, 2)]),
-    ]
 
 
 def test_a_legend_takes_as_many_rows_as_its_names_need() -> None:
@@ -87,19 +77,6 @@ def test_a_sample_in_a_legend_looks_like_what_it_stands_for(
     assert len([it for it in _shapes(picture, shape) if "#123456" in it.attrib.values()]) == 1
 
 
-def test_an_area_reaches_down_to_its_floor_and_a_bar_to_the_lower_edge() -> None:
-    picture = Picture(400, 200)
-    plot = _plot(picture)
-    plot.area([(0, 5), (10, 10)], color="#000001", opacity=0.5)
-    plot.area([(0, 5), (10, 10)], floor=[(0, 5), (10, 5)], color="#000002", opacity=0.5)
-    plot.bars([(5, 10)], width=7, color="#000003")
-    whole, upper = [it.attrib["points"] for it in _shapes(picture, "polygon")]
-    assert whole == "50,60 350,10 350,110 50,110"
-    assert upper == "50,60 350,10 350,60 50,60"
-    (bar,) = [it for it in _shapes(picture, "rect") if it.attrib["fill"] == "#000003"]
-    assert [bar.attrib[name] for name in ("x", "y", "width", "height")] == ["193", "10", "7", "100"]
-
-
 def test_a_window_that_ends_after_the_axis_ends_with_it() -> None:
     picture = Picture(400, 200)
     _plot(picture).window(5, 1_000, color="#000001", opacity=0.5, edge=True)
@@ -117,7 +94,7 @@ def test_the_same_shapes_give_the_same_text_and_names_are_escaped() -> None:
         plot.draw_y_grid(plot.y.ticks("short"), str)
         plot.draw_x_grid(plot.x.ticks("short"), str)
         plot.draw_time_axis(5, str)
-        plot.mark(3, "a")
+        plot.picture.text(3, 3, "a")
         plot.line([(1, 1)], color="#000001")
         return str(picture)
 

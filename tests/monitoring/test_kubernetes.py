@@ -22,7 +22,7 @@ DOCS = (ROOT / "docs/operate/monitoring.md").read_text()
 def _overlay(place: Path, **fields: Any) -> list[dict[str, Any]]:
     """Build an overlay that has nothing but the component, and these fields."""
     # kubectl reads nothing outside of where it is told to build, but by relative paths.
-    shutil.copytree(ROOT / "k8s/monitoring", place / "monitoring", ignore=shutil.ignore_patterns("drawing"))
+    shutil.copytree(ROOT / "k8s/monitoring", place / "monitoring")
     (place / "overlay").mkdir()
     head = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "components": ["../monitoring"]}
     (place / "overlay/kustomization.yaml").write_text(json.dumps(head | fields))

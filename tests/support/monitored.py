@@ -1,4 +1,4 @@
-"""A live cluster under load, watched by a real Prometheus: for the tests and the pictures of monitoring."""
+"""A live cluster under load, watched by a real Prometheus: for the tests of monitoring."""
 
 from __future__ import annotations
 
