@@ -116,9 +116,8 @@ pgbouncer: ## install Debian's pgbouncer, in front of which tests show that a po
 iproute2: ## install Debian's iproute2, with which tests make hosts of their own and cut them off (needs root; without it they are skipped)
 	apt-get install --yes --no-install-recommends iproute2
 
-docs: setup ## write docs/sql.md from the SQL functions' comments, sql/schema.sql from the migrations, docs/openapi.json from the routes, docs/bpmn-elements.md from the models, the sync clients from the async ones
+docs: setup ## write docs/sql.md from the SQL functions' comments, docs/openapi.json from the routes, docs/bpmn-elements.md from the models, the sync clients from the async ones
 	$(BIN)/python -m tools.sql_reference
-	$(BIN)/python -m tools.schema
 	$(BIN)/python -m tools.openapi
 	$(BIN)/python -m tools.bpmn_page
 	$(BIN)/python -m tools.unasync

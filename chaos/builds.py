@@ -70,7 +70,7 @@ _NESTED = "".join(
 _LEASED = "claimed_by <> all (ended_holders)"
 _NOW = "coalesce(:now::timestamptz, now())"
 
-_APPLY, _STARTS = "sql/processes/apply_steps.sql", "sql/migrations/0051_limits_of_processes.sql"
+_APPLY, _STARTS = "sql/processes/apply_steps.sql", "sql/functions/processes/start_process.sql"
 
 BUILDS = (
     Build("sound", (), ()),
@@ -113,7 +113,7 @@ BUILDS = (
         ),
         ("S1",),
     ),
-    Build("lease ignored", (Edit("sql/migrations/0001_timers.sql", _LEASED, "false"),), ("S8",)),
+    Build("lease ignored", (Edit("sql/functions/timers/is_free.sql", _LEASED, "false"),), ("S8",)),
     Build(
         "no sweep",
         (Edit("shards/claim_planner.py", "sweeps = now_s >= self.swept_at_s + settings.sweep_s", "sweeps = False"),),
@@ -132,7 +132,7 @@ BUILDS = (
     ),
     Build(
         "passes unsettled positions",
-        (Edit("sql/migrations/0002_command_log.sql", "        and l.position <= settled\n", ""),),
+        (Edit("sql/functions/log/read_log.sql", "        and l.position <= settled\n", ""),),
         ("L4",),
     ),
     Build(

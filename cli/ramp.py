@@ -18,7 +18,7 @@ from timers.refusal import Refusal, shortened
 
 PER_S_MAX = 2_147_483_647
 OFF = "off"
-DEFAULT, DEFAULT_PER_S = "default", 150_000  # of a new database: sql/migrations/0003_cluster.sql
+DEFAULT, DEFAULT_PER_S = "default", 150_000  # of a new database: sql/schema/0003_cluster.sql
 
 
 def ramp(

@@ -148,9 +148,11 @@ def migrate(
     with open_database(settings) as database:
         applied = asyncio.run(migrations.migrate(database.dsn, roles=roles))
     if as_json:
-        print_json({"applied": applied})
-    else:
-        print_table("", ["applied"], [[name] for name in applied or ["nothing: the schema is up to date"]])
+        print_json({"applied": list(applied.steps), "functions": list(applied.functions)})
+        return DONE
+    made = [f"{len(applied.functions)} functions"] if applied.functions else []
+    rows = [*applied.steps, *made] or ["nothing: the schema is up to date"]
+    print_table("", ["applied"], [[row] for row in rows])
     return DONE
 
 

@@ -11,7 +11,8 @@ from sql.backoff import Backoff
 from sql.clock.moved import require_real_clock
 from sql.cluster.rights import require_rights
 from sql.dsn import Dsn
-from sql.migrate import migrate, migrations, require_current
+from sql.migrate import migrate, require_current
+from sql.scripts import steps
 from sql.session import Session, StoreUnavailable
 
 RETRY = Backoff(0.2, 5.0)
@@ -73,7 +74,7 @@ def open_database(settings: Settings) -> Iterator[Database]:
     try:
         # No operator manages the embedded database, so its schema is migrated here.
         applied = asyncio.run(migrate(embedded.dsn))
-        yield Database(Dsn(embedded.dsn), embedded, is_new=bool(applied) and applied[0] == migrations()[0].name)
+        yield Database(Dsn(embedded.dsn), embedded, is_new=applied.steps[:1] == (steps()[0].name,))
     finally:
         embedded.close()
 

@@ -32,7 +32,7 @@ from timers.duration import Duration
 from timers.moment import canonical_moment
 from timers.refusal import Refusal, shortened
 
-# Each includes those before it. The same texts as in `scopes_are_known` (sql/migrations/0013_api.sql).
+# Each includes those before it. The same texts as in `scopes_are_known` (sql/schema/0007_api.sql).
 SCOPES = ("read", "write", "operate", "admin")
 KEY = re.compile(r"sck_(?P<prefix>[a-z2-7]{8})_[A-Za-z0-9_-]{43}")
 PREFIX_BYTES, SECRET_BYTES = 5, 32

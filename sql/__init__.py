@@ -1,9 +1,9 @@
 """Everything that is stored: the schema, the statements, and the only code that talks to Postgres.
 
-`migrations/` holds the schema's steps, forward only; `schema.sql` shows their result on one page. Each folder is a
-subject: its modules, and beside them its statements, one in each file. A statement opens with a header that says what
-goes in, what comes out, what it locks and which index it reads. The modules give each statement a typed function. Only
-this package imports the library that connects to Postgres:
+`schema/` holds the tables, one step for each subject; `functions/` holds one function in each file. Each other folder
+is a subject: its modules, and beside them its statements, one in each file. Functions and statements open with a header
+that names their input, their output, their locks and their indexes. The modules give each statement a typed function.
+Only this package imports the library that connects to Postgres:
 
     audit/    who did what
     claims/   what a shard does to rows of `timers`: claim, plan, fire
@@ -30,6 +30,7 @@ this package imports the library that connects to Postgres:
     halves      write many rows at once, and those that are refused alone
     backoff     how long to wait before another try
     migrate     bring the schema up to date, or check that this program can work with it
+    scripts     the files that make the schema, in their order
     copies      whole databases, as copies of another
     dsn         where the database is, without showing its password
 """

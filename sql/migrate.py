@@ -1,34 +1,37 @@
 """Bring the schema up to date, or check that this program can work with it.
 
-Migrations go forward only and are never edited after their release: each is recorded with the checksum of its text.
-The missing ones are applied in one transaction under an advisory lock. So two processes that start together do the
-work once, and a failure leaves the database as it was.
+The schema is made by steps and functions. A step makes or changes tables; steps go forward only, and one that was
+released is never edited: each is recorded with the checksum of its text. A function is made anew whenever its file has
+changed. All of it is one transaction under an advisory lock. So two processes that start together do the work once, and
+a failure leaves the database as it was. docs/decisions/0077-one-file-for-each-function.md
 """
 
 import asyncio
-import hashlib
+import re
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 
 from sql.dsn import Dsn
-from sql.session import NOT_ALLOWED, Connection, Session, StatementRefused, StoreLocked
+from sql.scripts import BOOKKEEPING, Script, functions, in_order, record_of, release, removed, roles_text, steps
+from sql.session import Connection, Session, StoreLocked
 
-MIGRATE_S = 300.0  # a later migration may have much to rewrite
+MIGRATE_S = 300.0  # a later step may have much to rewrite
 LOCK_TRIES, LOCK_PAUSE_S = 20, 1.0
 OWNER = "shardclock_owner"  # the role that sql/roles.sql makes
 
 _SCHEMA = "create schema if not exists shardclock"
-_BOOKKEEPING = """\
-create table if not exists shardclock.migrations (
-    version integer not null primary key,
-    name text not null,
-    checksum text not null,
-    applied_at timestamptz not null default now()
-);
+_TABLES = "select to_regclass('shardclock.migrations') is not null, to_regclass('shardclock.functions') is not null"
+_STEPS = "select version, checksum from shardclock.migrations"
+# A function that a hand or removed.sql has dropped counts as one that was never made.
+_FUNCTIONS = """\
+select f.name, f.checksum, f.release,
+    f.name = 'removed' or exists (
+        select from pg_proc p where p.pronamespace = to_regnamespace('shardclock') and p.proname = f.name
+    ) as is_there
+from shardclock.functions f
 """
-# A function's body may be parsed when it is created. Then a name must mean Postgres's own, whoever applies the script.
+# A function's body may be parsed when it is created. Then a name must mean Postgres's own, for each caller.
 _PATH = "set local search_path = pg_catalog, pg_temp"
 # In a database of another encoding names and payloads are refused or cut, each with another reason that is not true.
 _NEEDS_UTF8 = (
@@ -65,20 +68,17 @@ begin
 end
 $$
 """
-# What a migration creates belongs to the schema's owner, whichever member of the owner's role applies it.
+# New objects belong to the schema's owner, also if another member of the owner's role makes them.
 _OWNER_OF_SCHEMA = (
     "select r.rolname from pg_namespace n join pg_roles r on r.oid = n.nspowner where n.nspname = 'shardclock'"
 )
 _AS_OWNER = "select set_config('role', $1, true) where current_user <> $1"
 _AS_SELF = "set local role none"
-# Postgres lets everybody execute a new function, and default privileges for a single schema can't change that.
+# Postgres lets all roles execute a new function, and default privileges for a single schema can't change that.
 _NOT_PUBLIC = """\
 revoke all on schema shardclock from public;
 revoke all on all routines in schema shardclock from public;
 """
-_RECORD = "insert into shardclock.migrations (version, name, checksum) values"
-# A later release brought this role. Whoever may make no roles migrates without it, unless roles were asked for.
-_HAS_LATER_ROLE = "select to_regrole('shardclock_gateway') is not null"
 # Policies are made or taken away where the database asks for that; both need all tables.
 _WALL_IS_TO_CHANGE = """\
 select current_setting('shardclock.wall', true) = case
@@ -101,43 +101,36 @@ class WrongEncoding(WrongSchema):
 
 
 @dataclass(frozen=True)
-class Migration:
-    """One numbered step of the schema."""
+class Applied:
+    """The names of the steps and functions that one call has applied, in order."""
 
-    version: int
-    name: str
-    text: str
-
-    @property
-    def checksum(self) -> str:
-        """Digest the text, so that a later edit is noticed."""
-        return hashlib.sha256(self.text.encode()).hexdigest()
+    steps: tuple[str, ...] = ()
+    functions: tuple[str, ...] = ()
 
 
-@cache
-def migrations() -> tuple[Migration, ...]:
-    """Read all migrations, in order."""
-    found = (path for path in files("sql").joinpath("migrations").iterdir() if path.name.endswith(".sql"))
-    steps = (
-        Migration(version=int(path.name[:4]), name=path.name[:-4], text=path.read_text(encoding="utf-8"))
-        for path in found
-    )
-    return tuple(sorted(steps, key=lambda step: step.version))
+@dataclass(frozen=True)
+class _Lacks:
+    """A database's missing steps and functions, these by name, and whether a later release has migrated it."""
+
+    steps: tuple[Script, ...]
+    functions: Mapping[str, Script]
+    is_newer: bool
 
 
-async def migrate(dsn: Dsn | str, *, roles: bool = False) -> list[str]:
-    """Apply the migrations that the database lacks; make the roles if asked to, and renew their rights if they exist.
+async def migrate(dsn: Dsn | str, *, roles: bool = False) -> Applied:
+    """Apply the steps and functions that the database lacks; make the roles if asked to, and renew their rights.
 
-    A running cluster is not blocked for long: if others have locked a table, this gives up and tries again, for about
-    half a minute.
+    A database that a later release has migrated is left as it is. Tables are locked only if a step is missing, or if
+    the owner or the policies of row-level security change. Then a running cluster is not blocked for long: if a table
+    is in use, this gives up and tries again, for about half a minute.
 
-    shape:   the names of the applied migrations, in order; empty if there was nothing to do
-    errors:  WrongSchema       a migration was edited after it had been applied
+    errors:  WrongSchema       a step was edited after it had been applied, a version before the first release made the
+                               schema, or roles were asked for on a later release's schema
              WrongEncoding     the database can't hold all text
              StatementRefused  the role may not change the schema, or make roles
-             TablesInUse       others had locked the tables at every try; nothing was applied
+             TablesInUse       the tables were in use at every try; nothing was applied
              StoreUnavailable  no answer: nothing, or everything, was applied; call again
-    source:  sql/migrations, sql/roles.sql
+    source:  sql/schema, sql/functions, sql/roles.sql
     """
     for _ in range(LOCK_TRIES - 1):
         with suppress(StoreLocked):
@@ -152,57 +145,72 @@ async def migrate(dsn: Dsn | str, *, roles: bool = False) -> list[str]:
         ) from None
 
 
-async def _migrate_at_once(dsn: Dsn | str, *, roles: bool) -> list[str]:
+async def _migrate_at_once(dsn: Dsn | str, *, roles: bool) -> Applied:
     async with (
         Session(dsn, application="shardclock migrate", timeout_s=MIGRATE_S) as session,
         session.transaction() as connection,
     ):
         await _require_utf8(connection)
         await connection.execute(_LOCK)
-        owner = await connection.fetchval(_OWNER_OF_SCHEMA)
-        if owner is None:
-            await connection.execute(_SCHEMA)
-        else:
-            await connection.execute(_AS_OWNER, owner)
-        await connection.execute(_BOOKKEEPING)
-        missing = _missing(await _applied(connection))
+        if (await _lacks(connection)).is_newer:
+            return _nothing(roles=roles)
+        owner = await _become_owner(connection)
+        await connection.execute(BOOKKEEPING)
+        await _remove_functions(connection)
+        lacks = await _lacks(connection)
         has_roles = roles or owner == OWNER
         gives_away = roles and owner != OWNER
-        if missing or gives_away or (has_roles and await connection.fetchval(_WALL_IS_TO_CHANGE)):
+        if lacks.steps or gives_away or (has_roles and await connection.fetchval(_WALL_IS_TO_CHANGE)):
             await connection.execute(_LOCK_TABLES)
-        for step in missing:
-            await connection.execute(step.text)
-            await connection.execute(f"{_RECORD} ($1, $2, $3)", step.version, step.name, step.checksum)
+        for script in in_order(lacks.steps, lacks.functions):
+            await connection.execute(f"{script.text}\n{record_of(script)}")
         await connection.execute(_NOT_PUBLIC)
         await connection.execute(_AS_SELF)
         if has_roles:
             await connection.execute(roles_text())
-        if roles and not await connection.fetchval(_HAS_LATER_ROLE):
-            raise StatementRefused("permission denied to create role shardclock_gateway", sqlstate=NOT_ALLOWED)
-    return [step.name for step in missing]
+    return Applied(tuple(step.name for step in lacks.steps), tuple(lacks.functions))
+
+
+async def _become_owner(connection: Connection) -> str | None:
+    """Make the schema, or take the role of its owner; return the owner that it had."""
+    owner: str | None = await connection.fetchval(_OWNER_OF_SCHEMA)
+    if owner is None:
+        await connection.execute(_SCHEMA)
+    else:
+        await connection.execute(_AS_OWNER, owner)
+    return owner
+
+
+def _nothing(*, roles: bool) -> Applied:
+    if roles:
+        raise WrongSchema(
+            "a later release has migrated the database, so this one can't make the roles: run"
+            " `shardclock migrate --roles` of that release"
+        )
+    return Applied()
+
+
+async def _remove_functions(connection: Connection) -> None:
+    known = await connection.fetchval("select f.checksum from shardclock.functions f where f.name = 'removed'")
+    if known != removed().checksum:
+        await connection.execute(f"{removed().text}\n{record_of(removed())}")
 
 
 def as_script(*, roles: bool = False) -> str:
-    """Return all migrations as one SQL script, for a DBA who applies them by hand to an empty database."""
-    steps = (
-        f"-- {step.name}\n{step.text}\n{_RECORD} ({step.version}, '{step.name}', '{step.checksum}');\n"
-        for step in migrations()
+    """Return all of the schema as one SQL script, for a DBA who applies it by hand to an empty database."""
+    texts = (
+        f"-- {script.name}\n{script.text}\n{record_of(script)}"
+        for script in [*in_order(steps(), functions()), removed()]
     )
     first = (f"{each};" for each in (_PATH, _REFUSE_OTHER_ENCODINGS, _LOCK, _SCHEMA))
     last = [roles_text()] if roles else []
-    return "\n".join(["begin;", *first, _BOOKKEEPING, *steps, _NOT_PUBLIC, *last, "commit;"])
-
-
-@cache
-def roles_text() -> str:
-    """Read the script that makes the roles and grants each its rights."""
-    return files("sql").joinpath("roles.sql").read_text(encoding="utf-8")
+    return "\n".join(["begin;", *first, BOOKKEEPING, *texts, _NOT_PUBLIC, *last, "commit;"])
 
 
 async def require_current(session: Session) -> None:
     """Refuse to work on a schema that is older than this program.
 
-    A newer schema is fine: migrations keep the previous release running, so that both can run during an upgrade.
+    A newer schema is fine: each release keeps the previous one running, so that both can run during an upgrade.
 
     errors:  WrongSchema       too old, absent, or edited: the message names the command that repairs it
              WrongEncoding     the database can't hold all text
@@ -210,12 +218,17 @@ async def require_current(session: Session) -> None:
     """
     async with session.connection() as connection:
         await _require_utf8(connection)
-        present = await connection.fetchval("select to_regclass('shardclock.migrations') is not null")
-        applied = await _applied(connection) if present else {}
-    if _missing(applied):
-        have, need = max(applied, default=0), migrations()[-1].version
+        lacks = await _lacks(connection)
+    if lacks.is_newer:
+        return
+    if lacks.steps:
+        have, need = lacks.steps[0].version - 1, steps()[-1].version
         raise WrongSchema(
             f"the database's schema is at version {have}, this program needs {need}: run `shardclock migrate`"
+        )
+    if lacks.functions:
+        raise WrongSchema(
+            f"the database's function {next(iter(lacks.functions))} is not this program's: run `shardclock migrate`"
         )
 
 
@@ -227,16 +240,41 @@ async def _require_utf8(connection: Connection) -> None:
         raise WrongEncoding(_NEEDS_UTF8 % (name, encoding))
 
 
-async def _applied(connection: Connection) -> dict[int, str]:
-    rows = await connection.fetch("select version, checksum from shardclock.migrations")
-    return {row["version"]: row["checksum"] for row in rows}
+async def _lacks(connection: Connection) -> _Lacks:
+    """Compare the database with this program's scripts.
+
+    errors:  WrongSchema  a step was applied with another text, or a version before the first release made the schema
+    """
+    row = await connection.fetchrow(_TABLES)
+    assert row is not None
+    has_steps, has_functions = row
+    if has_steps and not has_functions:
+        raise WrongSchema(
+            "a version before the first release made the schema of this database, and no release can change it: make a"
+            " new database, and run `shardclock migrate` there"
+        )
+    if not has_steps:
+        return _Lacks(steps(), functions(), is_newer=False)
+    applied = {each["version"]: each["checksum"] for each in await connection.fetch(_STEPS)}
+    made = await connection.fetch(_FUNCTIONS)
+    there = {each["name"]: each["checksum"] for each in made if each["is_there"]}
+    return _Lacks(
+        _missing(applied),
+        {name: script for name, script in functions().items() if there.get(name) != script.checksum},
+        is_newer=max(applied, default=0) > steps()[-1].version
+        or any(_order_of(each["release"]) > _order_of(release()) for each in made),
+    )
 
 
-def _missing(applied: dict[int, str]) -> list[Migration]:
-    for step in migrations():
+def _missing(applied: Mapping[int, str]) -> tuple[Script, ...]:
+    for step in steps():
         if applied.get(step.version, step.checksum) != step.checksum:
             raise WrongSchema(
-                f"migration {step.name} was applied with another text than this program carries: "
+                f"step {step.name} of the schema was applied with another text than this program carries: "
                 "install the release that applied it, or restore the file"
             )
-    return [step for step in migrations() if step.version not in applied]
+    return tuple(step for step in steps() if step.version not in applied)
+
+
+def _order_of(release: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", release)[:3])

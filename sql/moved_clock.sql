@@ -1,4 +1,4 @@
--- Gives a database that was made for a test a clock that stands still until it is moved. It runs before the migrations,
+-- Gives a database that was made for a test a clock that stands still until it is moved. It runs before `migrate`,
 -- as a superuser, and only where `sql.clock.moved.install` sends it: docs/decisions/0052-a-clock-that-tests-move.md.
 --
 -- Postgres keeps its functions in each database by itself. So this renames the clocks of this database alone, and puts

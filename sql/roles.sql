@@ -1,6 +1,6 @@
 -- The rights of six group roles, which all databases of a server share. An operator grants them to roles that log in.
 --
--- `shardclock migrate --roles` runs this after the migrations, and from then on each `shardclock migrate` does. It
+-- `shardclock migrate --roles` runs this after all else, and from then on each `shardclock migrate` does. It
 -- makes the roles that are missing, makes shardclock_owner the owner of everything, revokes all rights of all other
 -- roles, and grants the rights that stand here. Anything without a line here is for the owner alone, and a test asks
 -- why. docs/operate/security.md shows the same as a table; docs/decisions/0030-roles.md says why.
@@ -20,18 +20,12 @@ begin
         exception
             when duplicate_object or unique_violation then
                 null; -- another database of this server made it at this moment
-            when insufficient_privilege then
-                -- The first five were made once, by who may make roles. This one came with a later release, and whoever
-                -- brings the schema up to date may make none. All goes on without it until `migrate --roles` makes it.
-                if wanted <> 'shardclock_gateway' then
-                    raise;
-                end if;
         end;
     end loop;
 end
 $$;
 
--- One role owns the schema and everything in it. So each of its members can apply migrations.
+-- One role owns the schema and everything in it. So each of its members can change the schema.
 do $$
 declare
     mine record;
@@ -136,7 +130,8 @@ $$;
 
 grant usage on schema shardclock to shardclock_shard, shardclock_scheduler, shardclock_consumer, shardclock_reader;
 -- Each program checks first whether the schema is the one it needs.
-grant select on shardclock.migrations to shardclock_shard, shardclock_scheduler, shardclock_consumer, shardclock_reader;
+grant select on shardclock.migrations, shardclock.functions
+to shardclock_shard, shardclock_scheduler, shardclock_consumer, shardclock_reader;
 
 -- Reading: `list`, `show`, `explain`, `tail`, `status`, `forecast`, the exporter. The roles that run shards or schedule
 -- timers may read, too.
@@ -321,15 +316,11 @@ grant update (set_aside_at, attempts, error) on shardclock.records_aside to shar
 grant execute on function shardclock.open_group to shardclock_consumer;
 
 -- Serving the HTTP API. The gateway does for its callers what a scheduler does for itself, so it has the same rights on
--- the same objects, and those on what only the API needs. It reads API keys, and makes none. A block, because the role
--- may be missing: see above.
+-- the same objects, and those on what only the API needs. It reads API keys, and makes none.
 do $$
 declare
     given record;
 begin
-    if to_regrole('shardclock_gateway') is null then
-        return;
-    end if;
     for given in
         with ours (name, part, acl) as (
             select 'schema shardclock', '', n.nspacl
@@ -359,31 +350,31 @@ begin
     loop
         execute format('grant %s on %s to shardclock_gateway', given.rights, given.name);
     end loop;
-    grant select on shardclock.api_keys, shardclock.audit to shardclock_gateway;
-    grant select, insert, update on shardclock.idempotent_requests to shardclock_gateway;
-    grant delete on shardclock.consumers, shardclock.records_aside to shardclock_gateway;
-    grant execute on function shardclock.reset_group to shardclock_gateway;
-    grant insert, update, delete on shardclock.tenants to shardclock_gateway;
-    -- Operators' keys: `scale`, `ramp`, `hold` and `release`, which moves the sequence.
-    grant update on shardclock.coordination, shardclock.scale, shardclock.identity to shardclock_gateway;
-    grant update on sequence shardclock.position_seq to shardclock_gateway;
-    -- Its callers act on their deliveries, dead letters and endpoints.
-    grant insert, update, delete on shardclock.deliveries to shardclock_gateway;
-    grant insert, delete on shardclock.dead_letters to shardclock_gateway;
-    -- A start that is discarded takes its business key with it.
-    grant delete on shardclock.business_keys to shardclock_gateway;
-    grant select, insert, update, delete on shardclock.endpoints to shardclock_gateway;
-    grant execute on function
-        shardclock.redrive_dead_letters, shardclock.discard_dead_letters, shardclock.lock_delivery,
-        shardclock.cancel_delivery, shardclock.retry_delivery, shardclock.retry_deliveries, shardclock.closed_target,
-        shardclock.operate_timer
-    to shardclock_gateway;
-    grant execute on function shardclock.end_of_page to shardclock_gateway;
-    grant execute on function
-        shardclock.find_requests, shardclock.forget_requests, shardclock.request_slot
-    to shardclock_gateway;
 end
 $$;
+grant select on shardclock.api_keys, shardclock.audit to shardclock_gateway;
+grant select, insert, update on shardclock.idempotent_requests to shardclock_gateway;
+grant delete on shardclock.consumers, shardclock.records_aside to shardclock_gateway;
+grant execute on function shardclock.reset_group to shardclock_gateway;
+grant insert, update, delete on shardclock.tenants to shardclock_gateway;
+-- Operators' keys: `scale`, `ramp`, `hold` and `release`, which moves the sequence.
+grant update on shardclock.coordination, shardclock.scale, shardclock.identity to shardclock_gateway;
+grant update on sequence shardclock.position_seq to shardclock_gateway;
+-- Its callers act on their deliveries, dead letters and endpoints.
+grant insert, update, delete on shardclock.deliveries to shardclock_gateway;
+grant insert, delete on shardclock.dead_letters to shardclock_gateway;
+-- A start that is discarded takes its business key with it.
+grant delete on shardclock.business_keys to shardclock_gateway;
+grant select, insert, update, delete on shardclock.endpoints to shardclock_gateway;
+grant execute on function
+    shardclock.redrive_dead_letters, shardclock.discard_dead_letters, shardclock.lock_delivery,
+    shardclock.cancel_delivery, shardclock.retry_delivery, shardclock.retry_deliveries, shardclock.closed_target,
+    shardclock.operate_timer
+to shardclock_gateway;
+grant execute on function shardclock.end_of_page to shardclock_gateway;
+grant execute on function
+    shardclock.find_requests, shardclock.forget_requests, shardclock.request_slot
+to shardclock_gateway;
 
 -- Whose rows a role may see. The gateway's role sees those of the tenants that its session serves, and changes no other:
 -- what it forgets to ask for, Postgres still asks for. A gateway's session always says whom it serves; one that says
@@ -395,7 +386,7 @@ $$;
 -- gateway's role beside that of shards, each of its statements asks the policies, and some then read far more. `off` takes
 -- them away; where nothing is set, as after a restore, they stay as they are.
 --
--- A rule that changes needs its table for itself: change it together with a migration, which has locked all.
+-- A rule that changes needs its table for itself: change it together with a step, which has locked all.
 do $$
 declare
     everyone constant text :=
@@ -426,7 +417,7 @@ begin
                 -- Restrictive, so it holds a login that has other roles as well.
                 ('served_rows', 'restrictive', 'shardclock_gateway', format(r.rule, r.table_name))
         ) as p (policy, kind, role, rule)
-        where current_setting('shardclock.wall', true) = 'on' and to_regrole('shardclock_gateway') is not null
+        where current_setting('shardclock.wall', true) = 'on'
     loop
         -- Postgres writes a rule in its own words, so ours is kept beside it.
         continue when exists (

@@ -1,8 +1,9 @@
 """Write the reference of the SQL functions from Postgres's catalog: their signatures and their comments.
 
-A function's comment says all that its signature can't: a sentence or two, a line for each argument, what it returns,
-its errors, an example. A line `as: other` takes the missing lines from the comment of the function `other`. A function
-without a comment, or whose comment begins with "Internal", is not for users.
+The order is that of the subjects, the folders in sql/functions. A function's comment says all that its signature
+can't: a sentence or two, a line for each argument, what it returns, its errors, an example. A line `as: other` takes
+the missing lines from the comment of the function `other`. A function without a comment, or whose comment begins with
+"Internal", is not for users.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import groupby
 
 import asyncpg
 
@@ -21,10 +23,13 @@ from tests.support.postgres import Server
 
 PAGE = ROOT / "docs" / "sql.md"
 RELATIONS = ("timer_history", "timers", "command_log")
+SUBJECT_OF = {path.stem: path.parent.name for path in (ROOT / "sql" / "functions").glob("*/*.sql")}
+# The subjects of functions for users, in the page's order.
+SUBJECTS = ("timers", "jobs", "processes", "deliveries", "log")
 HEAD = """\
 # SQL reference
 
-<!-- Written by `make docs` from the functions' comments: change those, in sql/migrations, and write it anew. -->
+<!-- Written by `make docs` from the functions' comments: change those, in sql/functions, and write it anew. -->
 
 All of it is in the schema `shardclock`. Each call is part of your transaction: roll it back, and nothing was. Name the
 arguments, as the examples do; what is left out has its default. What is refused is refused in a sentence. How to use
@@ -32,7 +37,7 @@ them is in [schedule.md](schedule.md), what schedules can say in [when.md](when.
 """
 FUNCTIONS = """
     select
-        p.oid::bigint as oid, p.proname as name, pg_get_function_result(p.oid) as result,
+        p.proname as name, pg_get_function_result(p.oid) as result,
         obj_description(p.oid, 'pg_proc') as comment,
         array(
             select a.name || ' ' || format_type(a.type, null)
@@ -48,7 +53,7 @@ FUNCTIONS = """
         ) as defaults
     from pg_proc p
     where p.pronamespace = 'shardclock'::regnamespace
-    order by p.oid
+    order by p.proname
 """
 COLUMNS = """
     select
@@ -110,9 +115,13 @@ def page_of(functions: Sequence[Function], columns: Sequence[asyncpg.Record]) ->
     errors:  Incomplete  a comment leaves out an argument, what is returned, the errors, or an example
     """
     said = {function.name: function for function in functions}
-    index = ["| function | |", "|---|---|", *(f"| [`{it.name}`](#{it.name}) | {it.text} |" for it in functions)]
-    parts = [HEAD, "\n".join(index) + "\n", *(_part(it, said) for it in functions), *_relations(columns)]
-    return "\n".join(parts)
+    indexes = [_index(subject, list(of)) for subject, of in groupby(functions, lambda it: SUBJECT_OF[it.name])]
+    return "\n".join([HEAD, *indexes, *(_part(it, said) for it in functions), *_relations(columns)])
+
+
+def _index(subject: str, functions: Sequence[Function]) -> str:
+    rows = "".join(f"| [`{it.name}`](#{it.name}) | {it.text} |\n" for it in functions)
+    return f"| {subject} | |\n|---|---|\n{rows}"
 
 
 def _part(function: Function, said: Mapping[str, Function]) -> str:
@@ -172,6 +181,7 @@ async def read_page(dsn: str) -> str:
     try:
         rows = await connection.fetch(FUNCTIONS)
         functions = [Function.of(row) for row in rows if is_public(row["comment"])]
+        functions.sort(key=lambda it: SUBJECTS.index(SUBJECT_OF[it.name]))
         return page_of(functions, await connection.fetch(COLUMNS, list(RELATIONS)))
     finally:
         await connection.close()

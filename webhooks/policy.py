@@ -26,7 +26,7 @@ class Rule(NamedTuple):
     may_be_null: bool = False
 
 
-# The same bounds as in `policy_is_within_bounds` (sql/migrations/0010_endpoints.sql). `check_endpoint` has those of the
+# The same bounds as in `policy_is_within_bounds` (sql/schema/0005_deliveries.sql). `check_endpoint` has those of the
 # timeout.
 RULES: Mapping[str, Rule] = {
     "max_attempts": Rule(whole, 1, 1_000),

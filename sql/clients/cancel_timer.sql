@@ -1,4 +1,4 @@
--- Cancels a pending or paused timer: its function says how (sql/schema.sql names its migration).
+-- Cancels a pending or paused timer.
 --
 -- in:    :timer_key bigint or null, :name text or null, :tenant_id text, :reason text or null
 -- out:   state text: CANCELED, TRIGGERED, SKIPPED or UNKNOWN

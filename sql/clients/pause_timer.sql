@@ -1,4 +1,4 @@
--- Keeps a pending timer from firing until it is resumed: its function says how (sql/schema.sql names its migration).
+-- Keeps a pending timer from firing until it is resumed.
 --
 -- in:    :timer_key bigint or null, :name text or null, :tenant_id text, :reason text or null
 -- out:   state text: PAUSED, TRIGGERED, CANCELED, SKIPPED or UNKNOWN

@@ -1,4 +1,4 @@
--- Lets a paused timer go on: its function says how (sql/schema.sql names its migration).
+-- Lets a paused timer go on.
 --
 -- in:    :timer_key bigint or null, :name text or null, :tenant_id text
 -- out:   state text: PENDING, TRIGGERED, CANCELED, SKIPPED or UNKNOWN

@@ -35,7 +35,7 @@ class NextDue:
 
 
 async def install(session: Session) -> None:
-    """Give an empty database a clock that stands still, at the present moment; the migrations come after it.
+    """Give an empty database a clock that stands still, at the present moment; `migrate` comes after it.
 
     errors:  StatementRefused  the role is no superuser
              StoreUnavailable  no answer in time

@@ -9,6 +9,7 @@
 with tables (name, rights) as (
     values
         ('migrations', '{select}'::text[]),
+        ('functions', '{select}'),
         ('timers', '{select,insert,update,delete}'),
         ('command_log', '{select,insert}'),
         ('log_writers', '{select}'),

@@ -1,4 +1,4 @@
--- Ends a delivery that nobody has in hand: its function says how (sql/schema.sql names its migration).
+-- Ends a delivery that nobody has in hand.
 --
 -- in:    :timer_key bigint, :reason text or null
 -- out:   state text: DISCARDED, IN_HAND, DEAD, DELIVERED or UNKNOWN

@@ -66,19 +66,6 @@ def test_each_broken_build_still_finds_the_words_that_it_breaks(tmp_path: Path, 
     assert all((tmp_path / edit.file).read_text() != (ROOT / edit.file).read_text() for edit in build.edits)
 
 
-@pytest.mark.parametrize("build", BUILDS, ids=lambda build: build.name)
-def test_no_build_breaks_what_a_later_migration_makes_anew(build: Build) -> None:
-    later = [
-        (edit, migration.name)
-        for edit in build.edits
-        for migration in (ROOT / "sql" / "migrations").glob("*.sql")
-        if edit.file.startswith("sql/migrations/") and migration.name > edit.file.rpartition("/")[2]
-        if edit.old in migration.read_text()
-    ]
-
-    assert later == []
-
-
 @pytest.mark.slow
 @pytest.mark.chaos
 @pytest.mark.parametrize("name", ["no fence", "settles what others have in hand"])

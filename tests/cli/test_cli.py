@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from service.words import span_of
-from sql.migrate import migrations
+from sql.scripts import functions, steps
 from tests.support.cli_asserts import (
     BAD_INPUT,
     BIG,
@@ -202,8 +202,11 @@ def test_migrates_and_says_what_it_did(bare: str, capsys: pytest.CaptureFixture[
     shell = Shell(bare, capsys)
 
     # Given a superuser: the first who migrates has to make the schema.
-    assert shell("migrate", "--json", SHARDCLOCK_DSN=bare).json == {"applied": [step.name for step in migrations()]}
-    assert shell("migrate", "--json", SHARDCLOCK_DSN=bare).json == {"applied": []}
+    assert shell("migrate", "--json", SHARDCLOCK_DSN=bare).json == {
+        "applied": [step.name for step in steps()],
+        "functions": list(functions()),
+    }
+    assert shell("migrate", "--json", SHARDCLOCK_DSN=bare).json == {"applied": [], "functions": []}
     assert "up to date" in shell("migrate", SHARDCLOCK_DSN=bare).out
 
 

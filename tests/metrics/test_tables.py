@@ -20,8 +20,7 @@ from metrics.report import Report, Sample
 from metrics.tables import read_tables
 from sql.claims.scan_window import ScanWindow
 from sql.dsn import Dsn
-from sql.migrate import migrations
-from tests.support import ROOT
+from sql.scripts import steps
 from tests.support.cli_asserts import DOWN, SECRET
 from tests.support.deliveries import HANDLER, add_deliveries, bury, declare
 from tests.support.exporting import Exporting, exporting, get, short_dir
@@ -32,10 +31,11 @@ FIRED = Report("a", "3", [Sample("timers_fired", (), 5)])
 # Tables that are not measured, since each costs three series: who changes them, and how many rows they have.
 UNMEASURED = {
     "api_keys": "people make keys; a use of one writes nothing",
+    "functions": "a row for each function, written by `shardclock migrate`",
     "handlers": "a row for each handler, written when an app declares another one",
     "identity": "one row, written when a database moves",
     "log_days": "a row for each day of the log that is kept",
-    "migrations": "a row for each migration",
+    "migrations": "a row for each step of the schema",
     "scale": "a row for each role of keepers, written when somebody or the forecast wants another number",
     "tenant_usage": "a row for each resource of a tenant with a large quota, written every ten seconds at most",
     "tenants": "people set limits, of one row each",
@@ -66,7 +66,7 @@ def test_what_the_tables_say_is_on_the_page(dsn: str, reads: Exporting) -> None:
     assert page.number("forecast_peak_timers_per_second") == pytest.approx(0.4)
     assert page.number("shards_min") is None, "there is no policy"
     assert page.numbers("table_rows").keys() == {(table,) for table in TABLE.values}
-    assert page.number("schema_version") == migrations()[-1].version
+    assert page.number("schema_version") == steps()[-1].version
     assert [reads.get(path).status for path in ("/healthz", "/readyz")] == [200, 200]
 
 
@@ -172,7 +172,7 @@ async def test_a_slow_reading_is_followed_by_one_that_reads_fewer_slots_in_full(
 
 
 def test_a_schema_that_is_too_old_makes_it_unready_and_names_the_way_out(dsn: str, reads: Exporting) -> None:
-    last = migrations()[-1].version
+    last = steps()[-1].version
     asyncio.run(query(dsn, "delete from shardclock.migrations where version = $1", last))
 
     ready = reads.get("/readyz")
@@ -267,6 +267,7 @@ def test_without_postgres_nothing_is_said_of_single_readings() -> None:
 
 
 def test_each_table_of_the_schema_is_measured_or_has_a_reason_why_not() -> None:
-    made = set(re.findall(r"^CREATE TABLE shardclock\.(\w+) \($", (ROOT / "sql/schema.sql").read_text(), re.MULTILINE))
-    assert made == TABLE.values | UNMEASURED.keys()
+    steps_text = "".join(step.text for step in steps())
+    made = set(re.findall(r"^create table shardclock\.(\w+) \($", steps_text, re.MULTILINE))
+    assert made | {"migrations", "functions"} == TABLE.values | UNMEASURED.keys()
     assert TABLE.values & UNMEASURED.keys() == set()

@@ -53,13 +53,6 @@ def names_in(path: Path) -> frozenset[str]:
     return frozenset(names)
 
 
-@cache
-def made_last_in() -> dict[str, str]:
-    """Map what the migrations make to the last one that makes it: there it is as it works today."""
-    migrations = sorted((ROOT / "sql" / "migrations").glob("*.sql"))
-    return {name: path.relative_to(ROOT).as_posix() for path in migrations for name in names_in(path)}
-
-
 def promised(text: str) -> set[str]:
     """List the promises that the table of promises.md names; one of its rows may name several."""
     rows = re.findall(r"^\| ((?:[A-Z]\d+(?:, )?)+) \|", text, re.MULTILINE)
@@ -77,17 +70,6 @@ def test_what_any_other_page_names_exists(page: Path) -> None:
     named = [(path, name) for path, name in references(page.read_text(encoding="utf-8")) if path not in NOT_OURS]
     assert [path for path, _ in named if not (ROOT / path).exists()] == []
     assert [(path, name) for path, name in named if name and name not in names_in(ROOT / path)] == []
-
-
-def test_what_a_migration_makes_anew_is_named_where_it_is_made_last() -> None:
-    assert made_last_in()["unknown_target"] == "sql/migrations/0011_jobs.sql", "it is in 0010, too"
-    stale = [
-        f"{page.name}: {path}:{name}"
-        for page in (ROOT / "docs" / "architecture.md", *OTHER_PAGES)
-        for path, name in references(page.read_text(encoding="utf-8"))
-        if path.startswith("sql/migrations/") and made_last_in().get(name, path) != path
-    ]
-    assert stale == []
 
 
 def test_the_pages_name_the_code() -> None:

@@ -189,8 +189,7 @@ def test_the_wheel_brings_the_sql_the_page_and_the_types(wheels: dict[str, Path]
     brought = _files_of(wheels["server"])
     kept = {path for name in TOP_LEVEL for path in (ROOT / name).rglob("*")}
     shipped = {path for path in kept if path.suffix in {".py", ".sql", ".css", ".html"} or path.name == "py.typed"}
-    # sql/schema.sql is a page for people; the migrations make the schema.
-    assert brought == {path.relative_to(ROOT).as_posix() for path in shipped} - {"sql/schema.sql"}
+    assert brought == {path.relative_to(ROOT).as_posix() for path in shipped}
 
 
 @pytest.mark.slow

@@ -15,22 +15,17 @@ import pytest
 
 from sql.session import QUEUE_PLANS
 from sql.statements import statement
-from tests.support import ROOT
 from tests.support.factories import BOUND_S
+from tests.support.statement_headers import NAMES
 
 GROWING = {
     "business_keys", "dead_letters", "deliveries", "incidents", "instance_steps", "instances", "job_runs", "messages",
     "process_starts", "requests", "subscriptions", "task_acts", "tasks", "timers",
 }  # fmt: skip
-NO_STATEMENTS = {"moved_clock", "roles", "schema"}
 NO_PLAN = {"lock_api_keys"}  # it locks a table
 # They read an index from its beginning on, once, and no further than a page.
 FROM_THE_BEGINNING = {("measure_processes", "deliveries_put_off")}
-STATEMENTS = sorted(
-    path.stem
-    for path in (ROOT / "sql").rglob("*.sql")
-    if "migrations" not in path.parts and path.stem not in NO_STATEMENTS | NO_PLAN
-)
+STATEMENTS = [name for name in NAMES if name not in NO_PLAN]
 
 
 def repeated(node: dict[str, Any], *, again: bool = False) -> Iterator[dict[str, Any]]:

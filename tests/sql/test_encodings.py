@@ -50,7 +50,7 @@ async def test_it_is_refused_with_the_statement_that_makes_another(other: tuple[
     # And the statement in it makes a database that is accepted
     await query(dsn, f"create database made_{encoding} {str(refused.value).partition('database shardclock ')[2]}")
     made = dsn.replace(dsn.partition("?")[0].rpartition("/")[2], f"made_{encoding.lower()}")
-    assert await migrate(made)
+    assert (await migrate(made)).steps
     await query(dsn, f"drop database made_{encoding} with (force)")
 
 

@@ -15,8 +15,8 @@ from typing import Any
 import asyncpg
 
 from sql.statements import statement
-from tests.support import ROOT
 from tests.support.factories import BOUND_S, query
+from tests.support.statement_headers import NAMES
 
 # A partial index is no danger: whoever looks a key up does not ask for what it is about.
 OTHERS = """
@@ -40,11 +40,7 @@ IN_ORDER = {"instances", "tasks"}
 OF_THEM = {"instances_by_process", "tasks_by_tenant"}
 # The first resolves all that there are, the second reads the small database of a test.
 WHOLE = {("resolve_incidents", "incidents_pkey"), ("next_due", "timers_by_slot")}
-STATEMENTS = sorted(
-    path.stem
-    for path in (ROOT / "sql").glob("*/*.sql")
-    if path.parent.name != "migrations" and path.stem != "lock_api_keys"  # it has no plan
-)
+STATEMENTS = [name for name in NAMES if name != "lock_api_keys"]  # it has no plan
 
 
 async def test_no_other_index_has_the_key_that_rows_are_looked_up_by(dsn: str) -> None:

@@ -16,7 +16,7 @@ from sql.cluster.leadership import lead, resign, scale, set_policy, set_ramp
 from sql.metrics.forecast import MINUTES, read_forecast
 from sql.metrics.measures import EVER, ClusterMeasures, DueCounts, count_due, measure_cluster, measure_tables
 from sql.metrics.status import recent_of
-from sql.migrate import migrations
+from sql.scripts import steps
 from sql.session import Session
 from sql.statements import statement
 from tests.support.factories import HolderClient, add_holder, add_timers, query, seconds, value
@@ -158,7 +158,7 @@ async def test_a_cluster_that_was_never_started_is_measured_as_nothing(each_sess
         "oldest_overdue_s": 0.0, "oldest_due_s": 0.0,
         "scheduled": 0, "log_records": 0, "canceled": 0, "rescheduled": 0, "pauses": 0, "resumed": 0,
         "oldest_log_writer_s": 0.0, "oldest_snapshot_s": 0.0, "log_partitions_ahead": 8,
-        "schema_version": migrations()[-1].version,
+        "schema_version": steps()[-1].version,
     }  # fmt: skip
 
 

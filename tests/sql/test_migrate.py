@@ -11,7 +11,8 @@ import asyncpg
 import pytest
 
 from sql import migrate as module
-from sql.migrate import Migration, TablesInUse, WrongSchema, as_script, migrate, migrations, require_current
+from sql.migrate import Applied, TablesInUse, WrongSchema, as_script, migrate, require_current
+from sql.scripts import Script, functions, removed, steps
 from sql.session import StatementRefused
 from tests.conftest import VERSIONS
 from tests.support.factories import BOUND_S, query, value
@@ -41,11 +42,19 @@ CATALOG = {
     "functions": """
         select p.proname, pg_get_functiondef(p.oid), obj_description(p.oid, 'pg_proc')
         from pg_proc p where p.pronamespace = 'shardclock'::regnamespace order by 1, 2""",
+    "triggers": """
+        select pg_get_triggerdef(t.oid), t.tgenabled::text
+        from pg_trigger t join pg_class c on c.oid = t.tgrelid
+        where c.relnamespace = 'shardclock'::regnamespace and not t.tgisinternal order by 1""",
+    "sequences": """
+        select s.sequencename, s.data_type::text, s.cache_size from pg_sequences s
+        where s.schemaname = 'shardclock' order by 1""",
     "views": "select viewname, definition from pg_views where schemaname = 'shardclock' order by 1",
     "indexes": "select indexname, indexdef from pg_indexes where schemaname = 'shardclock' order by 1",
     "rows": "select s.wanted, c.ramp_per_s from shardclock.coordination c, shardclock.scale s",
     "zones": "select zone from shardclock.zones order by 1",
-    "bookkeeping": "select version, name, checksum from shardclock.migrations order by 1",
+    "steps": "select version, name, checksum from shardclock.migrations order by 1",
+    "made functions": "select name, checksum, release from shardclock.functions order by 1",
 }
 
 
@@ -66,28 +75,30 @@ async def catalog(dsn: str) -> dict[str, list[tuple[object, ...]]]:
     return {name: [tuple(row) for row in await query(dsn, text)] for name, text in CATALOG.items()}
 
 
-async def test_an_empty_database_is_brought_up_to_date_and_the_second_time_there_is_nothing_to_do(empty: str) -> None:
-    names = [step.name for step in migrations()]
+WHOLE = Applied(tuple(step.name for step in steps()), tuple(functions()))
+# The locks that keep back no statement of a shard, worker, engine or client.
+HARMLESS = {"AccessShareLock", "RowShareLock", "RowExclusiveLock"}
 
-    assert await migrate(empty) == names
+
+async def test_an_empty_database_is_brought_up_to_date_and_the_second_time_there_is_nothing_to_do(empty: str) -> None:
+    assert await migrate(empty) == WHOLE
     before = await catalog(empty)
-    assert await migrate(empty) == []
+    assert await migrate(empty) == Applied()
 
     assert await catalog(empty) == before
     async with session(empty, SUPERUSER) as client:
         await require_current(client)
 
 
-def test_migrations_are_numbered_without_a_gap_and_named_for_what_they_bring() -> None:
-    assert [step.version for step in migrations()] == list(range(1, len(migrations()) + 1))
-    assert [step.name[:5] for step in migrations()] == [f"{step.version:04}_" for step in migrations()]
+def test_steps_are_numbered_without_a_gap_and_named_for_their_subjects() -> None:
+    assert [step.version for step in steps()] == list(range(1, len(steps()) + 1))
+    assert [step.name[:5] for step in steps()] == [f"{step.version:04}_" for step in steps()]
 
 
 async def test_two_that_start_together_do_the_work_once(empty: str) -> None:
     done = await asyncio.gather(*(migrate(empty) for _ in range(4)))
 
-    assert sorted(done, key=len)[:-1] == [[], [], []]
-    assert max(done, key=len) == [step.name for step in migrations()]
+    assert sorted(done, key=lambda applied: len(applied.steps)) == [Applied()] * 3 + [WHOLE]
 
 
 async def test_the_script_for_a_dba_makes_the_same_schema_and_the_same_bookkeeping(empty: str) -> None:
@@ -102,17 +113,17 @@ async def test_the_script_for_a_dba_makes_the_same_schema_and_the_same_bookkeepi
         await connection.close()
 
     assert await catalog(empty) == expected
-    assert await migrate(empty) == []
+    assert await migrate(empty) == Applied()
 
 
-async def test_a_migration_that_was_edited_after_it_was_applied_is_refused(
+async def test_a_step_that_was_edited_after_it_was_applied_is_refused(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, *others = migrations()
+    first, *others = steps()
     edited = replace(first, text=first.text + "-- edited")
-    monkeypatch.setattr(module, "migrations", lambda: (edited, *others))
+    monkeypatch.setattr(module, "steps", lambda: (edited, *others))
     sentence = (
-        f"migration {first.name} was applied with another text than this program carries: "
+        f"step {first.name} of the schema was applied with another text than this program carries: "
         "install the release that applied it, or restore the file"
     )
 
@@ -125,13 +136,31 @@ async def test_a_migration_that_was_edited_after_it_was_applied_is_refused(
     assert str(refused.value) == str(unfit.value) == sentence
 
 
+async def test_a_schema_from_before_the_first_release_is_refused_and_left_as_it_is(dsn: str) -> None:
+    await query(dsn, "drop table shardclock.functions")
+    before = {name: await query(dsn, text) for name, text in CATALOG.items() if name != "made functions"}
+    sentence = (
+        "a version before the first release made the schema of this database, and no release can change it: make a new"
+        " database, and run `shardclock migrate` there"
+    )
+
+    for with_roles in (False, True):
+        with pytest.raises(WrongSchema) as refused:
+            await migrate(dsn, roles=with_roles)
+        assert str(refused.value) == sentence
+    async with session(dsn) as client:
+        with pytest.raises(WrongSchema, match="before the first release"):
+            await require_current(client)
+
+    assert {name: await query(dsn, text) for name, text in CATALOG.items() if name in before} == before
+
+
 async def test_a_schema_that_is_too_old_names_the_command_that_mends_it(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    newest = migrations()[-1].version
-    later = Migration(newest + 1, "0099_later", "create table shardclock.later ()")
-    steps = (*migrations(), later)
-    monkeypatch.setattr(module, "migrations", lambda: steps)
+    newest = steps()[-1].version
+    with_later = (*steps(), Script(f"{newest + 1:04}_later", "create table shardclock.later ();"))
+    monkeypatch.setattr(module, "steps", lambda: with_later)
 
     async with session(dsn) as client:
         with pytest.raises(WrongSchema) as unfit:
@@ -139,12 +168,12 @@ async def test_a_schema_that_is_too_old_names_the_command_that_mends_it(
         assert str(unfit.value) == (
             f"the database's schema is at version {newest}, this program needs {newest + 1}: run `shardclock migrate`"
         )
-        assert await migrate(dsn) == ["0099_later"]
+        assert await migrate(dsn) == Applied((f"{newest + 1:04}_later",))
         await require_current(client)
 
 
 async def test_a_database_without_the_schema_names_the_command_too(empty: str) -> None:
-    need = migrations()[-1].version
+    need = steps()[-1].version
     async with session(empty) as client:
         with pytest.raises(WrongSchema) as unfit:
             await require_current(client)
@@ -153,18 +182,128 @@ async def test_a_database_without_the_schema_names_the_command_too(empty: str) -
     assert str(unfit.value) == expected
 
 
-async def test_a_newer_schema_is_welcome(dsn: str) -> None:
+async def test_a_newer_step_is_welcome(dsn: str) -> None:
     await query(dsn, "insert into shardclock.migrations values (99, '0099_later', 'of a later release')")
 
     async with session(dsn) as client:
         await require_current(client)
-    assert await migrate(dsn) == []
+    assert await migrate(dsn) == Applied()
+
+
+async def test_a_function_of_a_later_release_is_welcome_and_stays(dsn: str) -> None:
+    await query(dsn, "update shardclock.functions set checksum = 'later', release = '99.0.0' where name = 'is_free'")
+    await query(dsn, "grant select on shardclock.timers to public")
+
+    async with session(dsn) as client:
+        await require_current(client)
+    assert await migrate(dsn) == Applied()
+    with pytest.raises(WrongSchema, match="a later release has migrated the database"):
+        await migrate(dsn, roles=True)
+
+    assert await value(dsn, "select checksum from shardclock.functions where name = 'is_free'") == "later"
+    # The roles of a later release may need this right.
+    assert await value(dsn, "select has_table_privilege('public', 'shardclock.timers', 'select')")
+
+
+# A release that changes functions alone
+
+
+def changed(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+    """Carry functions with another text than the database has."""
+    edited = {name: replace(functions()[name], text=f"-- edited\n{functions()[name].text}") for name in names}
+    made = {**functions(), **edited}
+    monkeypatch.setattr(module, "functions", lambda: made)
+
+
+async def test_a_function_is_made_anew_when_its_file_has_changed_and_no_other_one_is(
+    each_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = "select xmin::text from shardclock.functions where name = $1"
+    other = await value(each_dsn, made, "late_since")
+    changed(monkeypatch, "is_free", "later")
+
+    async with session(each_dsn) as client:
+        with pytest.raises(WrongSchema, match="function is_free is not this program's: run `shardclock migrate`"):
+            await require_current(client)
+        assert await migrate(each_dsn) == Applied((), ("is_free", "later"))
+        await require_current(client)
+
+    assert await value(each_dsn, made, "late_since") == other
+    assert await migrate(each_dsn) == Applied()
+
+
+async def test_a_function_that_a_hand_has_dropped_is_made_again(dsn: str) -> None:
+    await query(dsn, "drop function shardclock.find_timers")
+
+    assert await migrate(dsn) == Applied((), ("find_timers",))
+
+
+async def test_a_function_with_other_arguments_takes_the_place_of_the_one_that_is_removed(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a session that has searched before, and a release with another argument of that function
+    key = await value(dsn, "select shardclock.schedule_timer(delay => 'PT1H')")
+    connection = await asyncpg.connect(dsn)
+    try:
+        find = await connection.prepare("select k from shardclock.find_keys(tenant_id => $1) as k")
+        assert [row["k"] for row in await find.fetch("default")] == [key]
+        arguments = await value(
+            dsn, "select pg_get_function_identity_arguments(oid) from pg_proc where proname = 'find_keys'"
+        )
+        types = ", ".join(argument.partition(" ")[2] for argument in arguments.split(", "))
+        text = functions()["find_keys"].text.replace(
+            "page_size integer default", "with_others boolean default false, page_size integer default"
+        )
+        made = {**functions(), "find_keys": Script("find_keys", text)}
+        gone = Script("removed", f"{removed().text}drop function if exists shardclock.find_keys({types});\n")
+        monkeypatch.setattr(module, "functions", lambda: made)
+        monkeypatch.setattr(module, "removed", lambda: gone)
+
+        # When it comes
+        assert await migrate(dsn) == Applied((), ("find_keys",))
+
+        # Then the session goes on, and there is one function of this name
+        assert [row["k"] for row in await find.fetch("default")] == [key]
+        assert await value(dsn, "select count(*) from pg_proc where proname = 'find_keys'") == 1
+        assert await migrate(dsn) == Applied()
+    finally:
+        await connection.close()
+
+
+async def test_functions_that_change_take_no_lock_that_keeps_a_shard_waiting(
+    each_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a release that changes all functions, and the last one asks Postgres for the locks of its transaction
+    edited = {name: replace(it, text=f"-- edited\n{it.text}") for name, it in functions().items()}
+    locks = """
+        create table public.locks as
+        select distinct c.relname, l.mode from pg_locks l join pg_class c on c.oid = l.relation
+        where l.pid = pg_backend_pid() and c.relnamespace = 'shardclock'::regnamespace
+    """
+    monkeypatch.setattr(module, "functions", lambda: edited)
+    monkeypatch.setattr(module, "_NOT_PUBLIC", f"{module._NOT_PUBLIC};{locks}")
+    owned = "grant create on schema public to shardclock_owner"
+    await query(each_dsn, owned)
+
+    # When it comes while a shard holds its rows
+    shard = await asyncpg.connect(each_dsn)
+    try:
+        await shard.execute("begin; select from shardclock.timers for update; select from shardclock.holders for share")
+        async with asyncio.timeout(BOUND_S):
+            assert await migrate(each_dsn) == Applied((), tuple(functions()))
+    finally:
+        await shard.close()
+
+    # Then no statement of another session had to wait
+    held = [tuple(row) for row in await query(each_dsn, "select relname, mode from public.locks")]
+    assert {mode for _, mode in held} <= HARMLESS
+    assert "timers" in {name for name, _ in held}, "functions that read it are made"
 
 
 async def test_tables_that_are_in_use_are_waited_for_without_holding_anybody_up(
     empty: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given somebody at work, and the roles still to come
+    # Given a session at work, and the roles still to come
     await migrate(empty)
     owner = "select nspowner::regrole::text from pg_namespace where nspname = 'shardclock'"
     monkeypatch.setattr(module, "LOCK_PAUSE_S", 0.01)
@@ -176,7 +315,7 @@ async def test_tables_that_are_in_use_are_waited_for_without_holding_anybody_up(
             await migrate(empty, roles=True)
         assert await value(empty, owner) == "postgres"
 
-        # When it is tried again, then who works may take what else they need, in whatever order.
+        # When it is tried again, the session may lock other tables, in any order.
         monkeypatch.setattr(module, "LOCK_TRIES", 1_000)
         migrating = asyncio.create_task(migrate(empty, roles=True))
         async with asyncio.timeout(BOUND_S):
@@ -185,45 +324,17 @@ async def test_tables_that_are_in_use_are_waited_for_without_holding_anybody_up(
         assert not migrating.done()
         await worker.execute("commit")
 
-        assert await migrating == []
+        assert await migrating == Applied()
         assert await value(empty, owner) == "shardclock_owner"
     finally:
         await worker.close()
 
 
-async def test_a_migration_that_fails_leaves_the_database_as_it_was(
-    empty: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    broken = Migration(99, "0099_broken", "create table shardclock.half (); select 1 / 0;")
-    steps = (*migrations(), broken)
-    monkeypatch.setattr(module, "migrations", lambda: steps)
+async def test_a_step_that_fails_leaves_the_database_as_it_was(empty: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_broken = (*steps(), Script("0099_broken", "create table shardclock.half (); select 1 / 0;"))
+    monkeypatch.setattr(module, "steps", lambda: with_broken)
 
     with pytest.raises(StatementRefused, match="division by zero"):
         await migrate(empty)
 
     assert await value(empty, "select to_regnamespace('shardclock')") is None
-
-
-async def test_a_session_goes_on_when_a_function_that_it_has_prepared_gets_another_signature(
-    empty: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Given a session of the previous release, which has searched before
-    before = tuple(step for step in migrations() if step.version < 14)
-    with monkeypatch.context() as previous:
-        previous.setattr(module, "migrations", lambda: before)
-        await migrate(empty)
-    connection = await asyncpg.connect(empty)
-    try:
-        find = await connection.prepare("select timer_key from shardclock.find_timers(state => $1, page_size => $2)")
-        keys = await connection.prepare("select k from shardclock.find_keys(tenant_id => $1) as k")
-        assert (await find.fetch("PENDING", 10), await keys.fetch("default")) == ([], [])
-        key = await connection.fetchval("select shardclock.schedule_timer(delay => 'PT1H')")
-
-        # When the schema comes up to date
-        assert "0014_targets" in await migrate(empty)
-
-        # Then it finds as before
-        assert [row["timer_key"] for row in await find.fetch("PENDING", 10)] == [key]
-        assert [row["k"] for row in await keys.fetch("default")] == [key]
-    finally:
-        await connection.close()

@@ -35,7 +35,7 @@ async def test_each_function_s_example_calls_it_and_says_which_argument_is_which
 def test_a_comment_that_lacks_something_is_no_reference(missing: str) -> None:
     lines = {about: line for about, line in WHOLE.items() if about != missing}
 
-    with pytest.raises(Incomplete, match=f'cancel says nothing of "{missing}"'):
+    with pytest.raises(Incomplete, match=f'cancel_timer says nothing of "{missing}"'):
         page_of([function(lines)], [])
 
 
@@ -46,4 +46,4 @@ def test_a_comment_that_tells_of_an_argument_that_is_not_there_is_no_reference()
 
 def function(lines: dict[str, str]) -> Function:
     """Make a function with one argument, of which a comment tells this."""
-    return Function("cancel", [Argument("reason", "text", "NULL::text")], "SETOF bigint", "Cancels.", lines)
+    return Function("cancel_timer", [Argument("reason", "text", "NULL::text")], "SETOF bigint", "Cancels.", lines)

@@ -19,7 +19,8 @@ from sql.clients.writing import Drawn
 from sql.log.consuming import consume_once
 from sql.log.partitions import ensure_log_partitions
 from sql.log.records import LogRecord, read_log
-from sql.migrate import Migration, as_script, migrate, migrations
+from sql.migrate import Applied, as_script, migrate
+from sql.scripts import Script, steps
 from sql.session import Connection, Session, StatementRefused
 from tests.support import ROOT
 from tests.support.factories import BOUND_S, add_timers, query, value
@@ -124,8 +125,8 @@ async def test_an_object_that_no_role_is_given_is_reported_and_nobody_may_use_it
         "create table shardclock.later_table (); create view shardclock.later_view as select 1;"
         "create sequence shardclock.later_seq;"
     )
-    steps = (*migrations(), Migration(migrations()[-1].version + 1, "0099_later", text))
-    monkeypatch.setattr(module, "migrations", lambda: steps)
+    with_later = (*steps(), Script("0099_later", text))
+    monkeypatch.setattr(module, "steps", lambda: with_later)
 
     # When one of the owner's members brings the schema up to date
     await migrate(as_role(anybody, "owner"))
@@ -151,7 +152,7 @@ async def test_a_right_that_was_given_by_hand_is_taken_back(anybody: str) -> Non
     await query(anybody, "grant all on shardclock.timers, shardclock.identity to public, shardclock_reader")
     await query(anybody, "grant execute on function shardclock.adopt to public")
 
-    assert await migrate(anybody) == []
+    assert await migrate(anybody) == Applied()
 
     assert differences(await rights_in(anybody)) == []
 
@@ -165,7 +166,7 @@ async def test_a_right_that_was_given_to_a_login_and_passed_on_is_taken_back(any
     await query(anybody, f"grant all on sequence shardclock.position_seq to {NOBODY}")
     await query(anybody, f"grant execute on function shardclock.adopt to {NOBODY}")
 
-    assert await migrate(anybody) == []
+    assert await migrate(anybody) == Applied()
 
     assert differences(await rights_in(anybody)) == []
     columns = "select c.relname from pg_attribute a join pg_class c on c.oid = a.attrelid where a.attacl::text ~ $1"
@@ -191,7 +192,7 @@ async def test_the_script_for_a_dba_gives_the_same_rights(anybody: str) -> None:
         await connection.close()
 
     assert differences(await rights_in(anybody)) == []
-    assert await migrate(as_role(anybody, "owner")) == []
+    assert await migrate(as_role(anybody, "owner")) == Applied()
 
 
 @pytest.fixture
@@ -213,11 +214,11 @@ async def tenant(postgres: Callable[[int], Server]) -> AsyncIterator[str]:
 
 
 async def test_a_databases_owner_needs_no_superuser_to_make_and_to_renew_the_roles(tenant: str) -> None:
-    assert await migrate(tenant, roles=True) == [step.name for step in migrations()]
+    assert (await migrate(tenant, roles=True)).steps == tuple(step.name for step in steps())
 
-    assert await migrate(tenant) == []
+    assert await migrate(tenant) == Applied()
 
-    assert await migrate(as_role(re.sub(r"//\w+:", "//postgres:", tenant), "owner")) == []
+    assert await migrate(as_role(re.sub(r"//\w+:", "//postgres:", tenant), "owner")) == Applied()
     owners = "select distinct pg_get_userbyid(relowner) from pg_class where relnamespace = 'shardclock'::regnamespace"
     assert [row[0] for row in await query(tenant, owners)] == ["shardclock_owner"]
 
@@ -226,11 +227,10 @@ async def test_an_object_that_a_superuser_adds_belongs_to_the_owner_of_the_schem
     tenant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await migrate(tenant)
-    later = Migration(migrations()[-1].version + 1, "0099_later", "create table shardclock.later ()")
-    steps = (*migrations(), later)
-    monkeypatch.setattr(module, "migrations", lambda: steps)
+    with_later = (*steps(), Script("0099_later", "create table shardclock.later ();"))
+    monkeypatch.setattr(module, "steps", lambda: with_later)
 
-    assert await migrate(re.sub(r"//\w+:", "//postgres:", tenant)) == ["0099_later"]
+    assert await migrate(re.sub(r"//\w+:", "//postgres:", tenant)) == Applied(("0099_later",))
 
     owners = "select count(distinct relowner) from pg_class where relnamespace = 'shardclock'::regnamespace"
     assert await value(tenant, owners) == 1
@@ -343,25 +343,6 @@ async def test_a_gateway_may_all_that_a_scheduler_may_and_what_the_api_needs(any
             "truncate shardclock.idempotent_requests_0",
         ):
             await refused(gateway, text)
-
-
-async def test_who_may_make_no_roles_upgrades_without_the_role_of_a_later_release(anybody: str) -> None:
-    # Given roles that a release made which had no gateway
-    owner, may_insert = as_role(anybody, "owner"), "has_table_privilege('shardclock_scheduler', $1, 'insert')"
-    await query(anybody, "alter role shardclock_gateway rename to gateway_of_later")
-    try:
-        # When one of the owner's members, who may make no roles, brings the schema up to date
-        assert await migrate(owner) == []
-
-        # Then the others have their rights, and whoever asks for the roles is told
-        assert await value(anybody, f"select {may_insert}", "shardclock.timers")
-        with pytest.raises(StatementRefused, match="permission denied to create role shardclock_gateway"):
-            await migrate(owner, roles=True)
-    finally:
-        await query(anybody, "alter role gateway_of_later rename to shardclock_gateway")
-
-    assert await migrate(owner) == []
-    assert differences(await rights_in(anybody)) == []
 
 
 def test_the_page_names_the_role_that_each_command_needs() -> None:

@@ -28,7 +28,7 @@ ADA, EVE = frozenset({"ada"}), frozenset({"eve"})
 # They are the installation's: `api_keys` tells the tenant of a request, and no gateway reads `tenant_usage`.
 NOBODYS = {
     "api_keys", "beats", "consumers", "coordination", "handlers", "holders", "identity", "jobs", "leadership",
-    "log_days", "migrations", "scale", "tenant_usage", "zones",
+    "functions", "log_days", "migrations", "scale", "tenant_usage", "zones",
 }  # fmt: skip
 FIRST_COLUMN = """
     select quote_ident(a.attname) from pg_attribute a

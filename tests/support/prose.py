@@ -27,7 +27,7 @@ REPLACES_NOUN = re.compile(
 WORD = re.compile(r"[A-Za-z][A-Za-z'-]*")
 SUFFIXES = (".py", ".sql", ".md")
 # Copies of texts that stand in other files, and the text of a release, which names things of the past.
-COPIES = ("docs/sql.md", "sql/schema.sql", "docs/chaos/report.md", "docs/benchmarks/README.md")
+COPIES = ("docs/sql.md", "docs/chaos/report.md", "docs/benchmarks/README.md")
 NEW_PER_1000 = 3.0
 BLOCK = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 

@@ -1,4 +1,4 @@
-"""Read the opening comment of each statement, section by section."""
+"""Read the opening comment of each statement and function, section by section."""
 
 from __future__ import annotations
 
@@ -31,13 +31,12 @@ class Header:
 
     @classmethod
     def in_file(cls, path: Path) -> Header:
-        """Read a header: a sentence, an empty comment line, then the sections."""
+        """Read a header: a sentence, which a function may have in Postgres, an empty line, then the sections."""
         comment = re.match(r"(?:--.*\n)+", path.read_text())
         assert comment, f"{path.name} has no header"
-        sentence, _, rest = comment.group().partition("\n--\n")
-        parts = re.split(r"^-- (\w+): +", rest, flags=re.MULTILINE)
-        texts = [re.sub(r"\n--\s+", " ", part).strip() for part in parts[2::2]]
-        return cls(sentence.removeprefix("-- "), dict(zip(parts[1::2], texts, strict=True)))
+        sentence, *parts = re.split(r"^-- (in|out|locks|index|needs): +", comment.group(), flags=re.MULTILINE)
+        texts = [re.sub(r"\n--\s+", " ", part).strip() for part in parts[1::2]]
+        return cls(sentence.partition("\n--\n")[0].removeprefix("-- "), dict(zip(parts[::2], texts, strict=True)))
 
     @property
     def parameters(self) -> list[tuple[str, str]]:

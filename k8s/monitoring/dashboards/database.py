@@ -52,7 +52,7 @@ HEADLINE = Row(
         ),
         Stat(
             "Schema",
-            "The last migration that was applied.",
+            "The last step of the schema that was applied.",
             unit="none",
             queries=[Query('max(shardclock_schema_version{job="$job"})')],
         ),

@@ -1,0 +1,40 @@
+-- A database on which no cluster has run yet belongs to the first one that comes. A database without a name gets one
+-- only when all holders that are alive have this name: a cluster that connects by mistake must not take it from a
+-- working one.
+--
+-- in:    identity text
+-- out:   nothing
+-- locks: the identity row while its name or its origin is missing
+-- index: identity_pkey
+create or replace function shardclock.adopt(identity text)
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    here text := shardclock.origin();
+    has_name boolean;
+    has_origin boolean;
+begin
+    select i.name is not null, i.origin is not null into has_name, has_origin
+    from shardclock.identity i
+    where i.singleton;
+    if has_origin and (has_name or adopt.identity = '') then
+        return;
+    end if;
+    -- One call at a time: so the statements below see every holder that registered before us.
+    perform from shardclock.identity i where i.singleton for update;
+    update shardclock.identity i
+    set origin = here, adopted_at = now()
+    where i.singleton and i.origin is null;
+    update shardclock.identity i
+    set name = adopt.identity, adopted_at = now()
+    where i.singleton and i.name is null and i.origin = here and adopt.identity <> ''
+        and not exists (
+            select from shardclock.presence h
+            where h.alive and coalesce(h.identity, '') <> adopt.identity
+        );
+end
+$$;
+
+comment on function shardclock.adopt is 'Internal: Takes this database for an installation, if no other owns it yet.';

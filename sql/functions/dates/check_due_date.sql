@@ -1,0 +1,21 @@
+-- Returns a due date, and refuses one outside of the years 1 to 9999.
+--
+-- in:    due_date timestamptz, field text, given text
+-- out:   timestamptz
+-- locks: nothing
+-- index: none
+create or replace function shardclock.check_due_date(due_date timestamptz, field text, given text)
+returns timestamptz
+language plpgsql
+immutable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    -- The last moment but one is the due_date of paused timers.
+    if due_date >= '0001-01-01 00:00:00+00' and due_date < '9999-12-31 23:59:59.999998+00' then
+        return due_date;
+    end if;
+    raise exception '% "%" is out of range: a timer is due in the years 1 to 9999', field, left(given, 60)
+        using errcode = 'invalid_parameter_value';
+end
+$$;

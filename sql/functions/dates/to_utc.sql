@@ -1,0 +1,42 @@
+-- Returns the moment of a local time, like timers.zone.to_utc: a time that the clock skips moves forward by the length
+-- of the gap; of a time that comes twice, it is the first one.
+--
+-- in:    local timestamp, zone text
+-- out:   timestamptz
+-- locks: nothing
+-- index: none
+-- needs: clock_of
+create or replace function shardclock.to_utc(local timestamp, zone text)
+returns timestamptz
+language sql
+immutable
+begin atomic
+    select case
+        when zone = 'UTC' then local at time zone 'UTC'
+        else (
+            with clock as (
+                -- No zone is more than 15 hours from UTC. So if the clock changes near this time, these two moments are
+                -- before and after the change.
+                select
+                    local - (shardclock.clock_of(t.before, zone) - (t.before at time zone 'UTC')) as by_offset_before,
+                    local - (shardclock.clock_of(t.after, zone) - (t.after at time zone 'UTC')) as by_offset_after
+                from (
+                    select
+                        (local - interval '26 hours') at time zone 'UTC' as before,
+                        (local + interval '26 hours') at time zone 'UTC' as after
+                ) t
+            )
+            select coalesce(
+                (
+                    select min(c.moment)
+                    from clock
+                    cross join lateral (
+                        values (by_offset_before at time zone 'UTC'), (by_offset_after at time zone 'UTC')
+                    ) as c (moment)
+                    where shardclock.clock_of(c.moment, zone) = local
+                ),
+                (select by_offset_before at time zone 'UTC' from clock)
+            )
+        )
+    end;
+end;

@@ -1,0 +1,27 @@
+-- A delivery to a handler that no app declares waits for an app.
+--
+-- in:    target text, tenant_id text
+-- out:   text
+-- locks: nothing
+-- index: endpoints_pkey; as unknown_target
+-- needs: unknown_target
+create or replace function shardclock.closed_target(target text, tenant_id text)
+returns text
+language sql
+stable
+begin atomic
+    select case
+        when closed_target.target like 'webhook:%' and not exists (
+            select from shardclock.endpoints e
+            where e.tenant_id = closed_target.tenant_id and e.name = substr(closed_target.target, 9)
+        ) then format(
+            'target "%s" has no endpoint: add it (shardclock endpoints add), or discard its dead letters',
+            left(closed_target.target, 60)
+        )
+        when closed_target.target like 'webhook:%' or closed_target.target like 'job:%'
+            then shardclock.unknown_target(closed_target.target, closed_target.tenant_id)
+    end;
+end;
+
+comment on function shardclock.closed_target is
+    'Internal: Says why a target can''t be called, so that a redrive would be in vain; null: it can, or waits for an app.';

@@ -1,0 +1,65 @@
+-- A delivery that waits is locked: from then on no worker claims it, because claims leave out locked rows; and the
+-- outcome of a worker that finished during the wait for the lock is seen. One in hand is not locked: until the end of
+-- the caller's transaction its worker could neither renew nor settle it.
+--
+-- in:    timer_key bigint
+-- out:   text: WAITING, IN_HAND, DEAD, DELIVERED, DISCARDED or UNKNOWN
+-- locks: the delivery, if it waits, until the transaction ends; waits for another transaction that has locked it
+-- index: deliveries_pkey, dead_letters_pkey, command_log_by_timer_key
+create or replace function shardclock.lock_delivery(timer_key bigint)
+returns text
+language plpgsql
+set enable_seqscan = off
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    is_in_hand boolean;
+    ended_as text;
+begin
+    loop
+        select d.claimed_until > clock_timestamp() into is_in_hand
+        from shardclock.deliveries d
+        where d.timer_key = lock_delivery.timer_key;
+        if is_in_hand then
+            return 'IN_HAND';
+        end if;
+        begin
+            select d.claimed_until > clock_timestamp() into is_in_hand
+            from shardclock.deliveries d
+            where d.timer_key = lock_delivery.timer_key
+            for update;
+            if is_in_hand then
+                -- A worker claimed it while we waited. This exception releases the lock, which we have only now got.
+                raise exception using errcode = 'SC001';
+            end if;
+            if found then
+                return 'WAITING';
+            end if;
+        exception when sqlstate 'SC001' then
+            return 'IN_HAND';
+        end;
+        select coalesce(
+            (select 'DEAD' from shardclock.dead_letters d where d.timer_key = lock_delivery.timer_key),
+            (
+                select l.intent
+                from shardclock.command_log l
+                where l.timer_key = lock_delivery.timer_key and l.intent in ('DELIVERED', 'DISCARDED')
+                -- An expression, so that the planner does not scan the index on position for it.
+                order by l.position + 0 desc
+                limit 1
+            ),
+            'UNKNOWN'
+        )
+        into ended_as;
+        -- Between the looks somebody may have redriven it.
+        if ended_as <> 'UNKNOWN'
+            or not exists (select from shardclock.deliveries d where d.timer_key = lock_delivery.timer_key)
+        then
+            return ended_as;
+        end if;
+    end loop;
+end
+$$;
+
+comment on function shardclock.lock_delivery is
+    'Internal: Says what the delivery of a timer is now: WAITING, then it is locked; IN_HAND, or how it ended.';

@@ -1,0 +1,36 @@
+-- in:    name text, config jsonb
+-- out:   jsonb: the configuration before
+-- locks: the job
+-- index: jobs_pkey
+create or replace function shardclock.configure_job(name text, config jsonb)
+returns jsonb
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    before jsonb;
+begin
+    select j.config into before from shardclock.jobs j where j.name = configure_job.name for update;
+    if not found then
+        raise exception '%', shardclock.unknown_job(coalesce(configure_job.name, ''), 'default')
+            using errcode = 'invalid_parameter_value';
+    end if;
+    if octet_length(configure_job.config::text) > 65536 then
+        raise exception 'config has % bytes: the limit is 65536 (64 KiB)', octet_length(configure_job.config::text)
+            using errcode = 'invalid_parameter_value';
+    end if;
+    update shardclock.jobs j set config = configure_job.config, changed_at = clock_timestamp()
+    where j.name = configure_job.name;
+    return before;
+end
+$$;
+
+comment on function shardclock.configure_job is $$Gives a job another configuration; its next run has it. It stays until
+the app declares another one.
+
+name: the job's name
+config: any JSON of at most 64 KiB; the type that the job's function takes checks it when a run begins
+returns: the configuration that it had
+errors: 22023 for a job that is unknown, or a config of more than 64 KiB
+example: select shardclock.configure_job('refresh', '{"region": "eu"}');
+$$;

@@ -1,0 +1,35 @@
+-- `said` is an object whose keys are columns, and `disabled`. A column that it leaves out, or gives as null, has its
+-- default; the configuration stays.
+--
+-- in:    said jsonb
+-- out:   shardclock.jobs
+-- locks: nothing
+-- index: jobs_pkey
+create or replace function shardclock.described_job(said jsonb)
+returns shardclock.jobs
+language plpgsql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    job shardclock.jobs;
+begin
+    select j.* into job from shardclock.jobs j where j.name = said ->> 'name';
+    job := jsonb_populate_record(
+        job,
+        '{"every_s": null, "schedule": null, "zone": "UTC", "missed": "fire_once", "overlap": "skip", "priority": 2,
+            "policy": {}}'::jsonb
+            || (
+                select coalesce(jsonb_object_agg(s.key, s.value), '{}')
+                from jsonb_each(said - 'disabled') s
+                where s.value <> 'null'
+            )
+    );
+    if job.schedule is not null then
+        job.zone := shardclock.agreed_zone(job.schedule, job.zone);
+    end if;
+    return job;
+end
+$$;
+
+comment on function shardclock.described_job is 'Internal: Gives the row of a job as it is described.';

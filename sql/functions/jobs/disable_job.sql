@@ -1,0 +1,34 @@
+-- in:    name text, reason text
+-- out:   text
+-- locks: the job, and the timer of its next start
+-- index: jobs_pkey, timers_by_name_prefix
+create or replace function shardclock.disable_job(name text, reason text default null)
+returns text
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    job shardclock.jobs;
+begin
+    update shardclock.jobs j
+    set disabled_at = coalesce(j.disabled_at, clock_timestamp()),
+        disabled_why = coalesce(disable_job.reason, j.disabled_why, 'no reason was given'),
+        disabled_by = coalesce(j.disabled_by, current_user),
+        changed_at = clock_timestamp()
+    where j.name = disable_job.name
+    returning j.* into job;
+    if not found then
+        raise exception '%', shardclock.unknown_job(coalesce(disable_job.name, ''), 'default')
+            using errcode = 'invalid_parameter_value';
+    end if;
+    return shardclock.stop_job(job, 'disabled' || coalesce(': ' || disable_job.reason, ''));
+end
+$$;
+
+comment on function shardclock.disable_job is $$Keeps a job from starting until it is enabled, and tells its present run
+to end.
+
+as: cancel_job
+returns: DISABLED, or TERMINATING: a run is ending
+example: select shardclock.disable_job('refresh', reason => 'the source is moved');
+$$;

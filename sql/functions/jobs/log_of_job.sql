@@ -1,0 +1,21 @@
+-- A job that has no timer and no run has the key 0 in its record.
+--
+-- in:    name text, intent text, timer_key bigint, detail jsonb
+-- out:   nothing
+-- locks: the new record
+-- index: none
+create or replace function shardclock.log_of_job(name text, intent text, timer_key bigint, detail jsonb)
+returns void
+language sql
+begin atomic
+    insert into shardclock.command_log (
+        timer_key, due_date, created_at, occurrence, intent, tenant_id, timer_type, target, name, detail
+    )
+    values (
+        coalesce(log_of_job.timer_key, 0), now(), now(), 1, log_of_job.intent, 'default', 'USER',
+        'job:' || log_of_job.name, 'job:' || log_of_job.name,
+        jsonb_strip_nulls(log_of_job.detail || jsonb_build_object('by', current_user))
+    );
+end;
+
+comment on function shardclock.log_of_job is 'Internal: Records a change of a job that no worker makes.';

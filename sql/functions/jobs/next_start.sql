@@ -1,0 +1,14 @@
+-- in:    every_s double precision, last_finish timestamptz
+-- out:   timestamptz
+-- locks: nothing
+-- index: none
+create or replace function shardclock.next_start(every_s double precision, last_finish timestamptz)
+returns timestamptz
+language sql
+stable
+begin atomic
+    select greatest(now(), last_finish + every_s * interval '1 second');
+end;
+
+comment on function shardclock.next_start is
+    'Internal: Says when a job with an interval starts next: an interval after its last end, and not before now.';

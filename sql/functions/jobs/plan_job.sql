@@ -1,0 +1,46 @@
+-- Writes the timer of a job's next start, unless it has one; returns its key, or null.
+--
+-- in:    planned shardclock.jobs, at timestamptz
+-- out:   bigint: its key; null: it has one already
+-- locks: the new timer
+-- index: timers_by_name_prefix
+create or replace function shardclock.plan_job(planned shardclock.jobs, at timestamptz)
+returns bigint
+language plpgsql
+set enable_seqscan = off
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    key bigint;
+begin
+    if num_nonnulls(planned.every_s, planned.schedule) = 0 then
+        return null;
+    end if;
+    for try in 1 .. 2 loop
+        insert into shardclock.timers (
+            due_date, anchor, anchor_occurrence, repetitions, target, zone, missed, name, schedule
+        )
+        select
+            -- A shard plans a schedule, which is due at once until then, and does not fire.
+            case when planned.schedule is null then plan_job.at else now() end,
+            case when planned.schedule is not null then now() end,
+            case when planned.schedule is null then 0 end,
+            case when planned.schedule is null then 1 else -1 end,
+            'job:' || planned.name,
+            case when planned.schedule is not null then planned.zone end,
+            case when planned.schedule is not null then planned.missed end,
+            'job:' || planned.name,
+            planned.schedule
+        on conflict do nothing
+        returning timers.timer_key into key;
+        exit when key is not null or exists (
+            select from shardclock.timers t where t.tenant_id = 'default' and t.name = 'job:' || planned.name
+        );
+        -- The name is free, so the key is taken: the sequence of keys was set back.
+        perform shardclock.advance_keys();
+    end loop;
+    return key;
+end
+$$;
+
+comment on function shardclock.plan_job is 'Internal: Writes the timer of a job''s next start, unless there is one.';

@@ -1,0 +1,54 @@
+-- The starts that wait go with the job: else the next job of this name would run them. Timers that a client has
+-- scheduled with the job as their target stay.
+--
+-- in:    name text
+-- out:   boolean: false: there is no such job
+-- locks: the job, the timer of its next start, and starts that wait
+-- index: jobs_pkey, timers_by_name_prefix, deliveries_by_lane
+create or replace function shardclock.remove_job(name text)
+returns boolean
+language plpgsql
+set enable_seqscan = off
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    job shardclock.jobs;
+begin
+    select j.* into job from shardclock.jobs j where j.name = remove_job.name for update;
+    if not found then
+        return false;
+    end if;
+    if job.declared is not null and job.withdrawn_at is null then
+        raise exception 'job "%" is declared by the app, which would add it again: disable it', job.name
+            using errcode = 'object_not_in_prerequisite_state';
+    end if;
+    if job.run_timer_key is not null then
+        raise exception 'job "%" has a run that is going: disable it, and remove it when that has ended', job.name
+            using errcode = 'object_not_in_prerequisite_state';
+    end if;
+    perform shardclock.drop_job_timer(job.name, 'the job was removed');
+    with gone as (
+        delete from shardclock.deliveries d
+        where d.target = 'job:' || job.name and d.tenant_id = 'default'
+        returning d.*
+    )
+    insert into shardclock.command_log (
+        timer_key, due_date, created_at, occurrence, intent, tenant_id, timer_type, target, name, schedule, detail
+    )
+    select
+        g.timer_key, g.due_date, g.created_at, g.occurrence, 'DISCARDED', g.tenant_id, g.timer_type, g.target, g.name,
+        g.schedule, jsonb_build_object('reason', 'the job was removed', 'by', current_user)
+    from gone g;
+    delete from shardclock.jobs j where j.name = job.name;
+    return true;
+end
+$$;
+
+comment on function shardclock.remove_job is $$Removes a job that was added by add_job, or whose code is gone. Its next start and
+the starts that wait go with it. Its records stay in the log.
+
+name: the job's name
+returns: true, or false: there is no such job
+errors: 55000 for a job that an app declares, or of which a run is going
+example: select shardclock.remove_job('refresh-eu');
+$$;

@@ -1,0 +1,24 @@
+-- With an interval, the end of a run that is going gives the next start.
+--
+-- in:    resumed shardclock.jobs
+-- out:   nothing
+-- locks: the new timer
+-- index: timers_by_name_prefix
+create or replace function shardclock.resume_job(resumed shardclock.jobs)
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    key bigint;
+begin
+    if resumed.run_timer_key is null or resumed.schedule is not null then
+        key := shardclock.plan_job(resumed, shardclock.next_start(resumed.every_s, resumed.last_finish));
+    end if;
+    if resumed.run_timer_key is null then
+        perform shardclock.log_of_job(resumed.name, 'SCHEDULED', key, '{}');
+    end if;
+end
+$$;
+
+comment on function shardclock.resume_job is 'Internal: Gives a job that may start again its next start.';

@@ -1,0 +1,70 @@
+-- Drops the oldest day, if that is allowed: one day in each call, so that the log is locked only for a moment. Days are
+-- dropped in order, and never before every group has read them: so no reader meets a gap.
+--
+-- in:    keep_days integer
+-- out:   day date, dropped boolean, kept_for text; no row: each day is still to be kept
+-- locks: the whole log, exclusively, for a moment; gives up (55P03) at once while another transaction holds a lock on
+--        that day, and after 0.1 s of waiting for the log's lock
+-- index: command_log_in_order of that day; log_days_pkey
+create or replace function shardclock.drop_log_partition(keep_days integer)
+returns table (day date, dropped boolean, kept_for text)
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    partition_name text;
+    last_position bigint;
+begin
+    if keep_days is null or keep_days < 1 then
+        raise exception 'keep_days % is not possible: keep at least 1 day', keep_days
+            using errcode = 'invalid_parameter_value';
+    end if;
+    perform pg_advisory_xact_lock(hashtext('shardclock.ensure_log_partitions'));
+    select min(c.relname) into partition_name
+    from pg_inherits i
+    join pg_class c on c.oid = i.inhrelid
+    where i.inhparent = 'shardclock.command_log'::regclass and c.relname ~ '^command_log_[0-9]{8}$';
+    day := to_date(right(partition_name, 8), 'YYYYMMDD');
+    if day is null or day >= (now() at time zone 'UTC')::date - keep_days then
+        return;
+    end if;
+    -- A day counts as passed when the next day was recorded too: for the last day before a clock's jump it was not.
+    if keep_days > (
+        select count(*)
+        from shardclock.log_days d
+        join shardclock.log_days n on n.day = d.day + 1
+        where d.day > drop_log_partition.day and n.day <= (now() at time zone 'UTC')::date
+    ) then
+        return;
+    end if;
+    execute format('select max(l.position) from shardclock.%I l', partition_name) into last_position;
+    select min(c.group_name) into kept_for
+    from shardclock.consumers c
+    where c.position < last_position;
+    dropped := kept_for is null;
+    if dropped then
+        perform shardclock.check_nobody_keeps(partition_name);
+        -- All writers of the log wait behind us while we wait for this lock: so not for long.
+        set local lock_timeout = '100ms';
+        lock table only shardclock.command_log in access exclusive mode;
+        execute format('lock table shardclock.%I in access exclusive mode', partition_name);
+        -- A transaction that had written to that day may have committed since the first check.
+        execute format('select max(l.position) from shardclock.%I l', partition_name) into last_position;
+        select min(c.group_name) into kept_for
+        from shardclock.consumers c
+        where c.position < last_position;
+        dropped := kept_for is null;
+    end if;
+    if dropped then
+        execute format('alter table shardclock.command_log detach partition shardclock.%I', partition_name);
+        execute format('drop table shardclock.%I', partition_name);
+        delete from shardclock.log_days d where d.day <= drop_log_partition.day;
+    end if;
+    return next;
+end
+$$;
+
+comment on function shardclock.drop_log_partition is
+    'Internal: Drops the oldest day of the log if a coordinator has led on keep_days days since then and every group '
+    'has read it; returns that day, and whether it was dropped or for which group it was kept.';

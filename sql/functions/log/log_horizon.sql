@@ -1,0 +1,61 @@
+-- in:    nothing
+-- out:   bigint
+-- locks: nothing
+-- index: none
+create or replace function shardclock.log_horizon()
+returns bigint
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    -- The sequence is read first, then the locks. A position drawn after the first reading is above `drawn`. A
+    -- transaction that drew before it still holds a lock, or has ended before the caller's next snapshot.
+    drawn bigint := pg_sequence_last_value('shardclock.position_seq');
+begin
+    if pg_is_in_recovery() then
+        raise exception 'the log can''t be read on a replica: it does not know who writes; read it on the primary'
+            using errcode = 'object_not_in_prerequisite_state';
+    end if;
+    if drawn is null and not has_sequence_privilege('shardclock.position_seq', 'select, usage') then
+        raise exception '% may not read the log: grant select on sequence shardclock.position_seq to it', current_user
+            using errcode = 'insufficient_privilege';
+    end if;
+    return greatest(0, least(
+        coalesce(drawn, 0),
+        (
+            with ours as materialized (
+                select l.pid, l.locktype, l.objid
+                from pg_locks l
+                where l.database = (select d.oid from pg_database d where d.datname = current_database())
+                    and (
+                        l.locktype = 'advisory' and l.classid = 1936221036 and l.objsubid = 2 and l.mode = 'ShareLock'
+                        or l.locktype = 'relation' and l.relation = 'shardclock.command_log'::regclass
+                        and l.mode = 'RowExclusiveLock'
+                    )
+                    and l.granted
+            )
+            -- A key has the last 31 bits of a mark; the mark is the number nearest to `drawn` with these bits.
+            select min(drawn + ((m.objid::bigint - drawn + 1073741824) & 2147483647) - 1073741824)
+            from ours m
+            where m.locktype = 'advisory'
+                -- Anybody may take such a lock. A writer has locked the table before it takes its mark, until it ends.
+                -- A prepared transaction has no pid; while it is being prepared, one of its two locks may still have
+                -- one.
+                and (
+                    m.pid is null
+                    or exists (select from ours t where t.locktype = 'relation' and (t.pid = m.pid or t.pid is null))
+                )
+        )
+    ));
+end
+$$;
+
+comment on function shardclock.log_horizon is $$Returns the horizon, the position up to which the log is complete: a
+statement that begins after this one sees all records up to there, and no new one can appear. read_log asks for it
+first. A later call may return a lower position. Then a writer had begun before the first call, and took its mark only
+after it. Both answers are right.
+
+returns: a position; 0 before the first record
+errors: 55000 on a replica; 42501 without a right on the sequence shardclock.position_seq
+example: select shardclock.log_horizon();
+$$;

@@ -1,0 +1,58 @@
+-- in:    after bigint, page_size integer, partition integer, partitions integer, horizon bigint
+-- out:   setof shardclock.command_log: in the order of position
+-- locks: nothing
+-- index: command_log_in_order of each partition
+create or replace function shardclock.read_log(
+    after bigint default 0,
+    page_size integer default 500,
+    partition integer default 0,
+    partitions integer default 1,
+    horizon bigint default null
+)
+returns setof shardclock.command_log
+language plpgsql
+set search_path = pg_catalog, pg_temp
+-- Always by index, whatever the planner believes about the partition of a day that has just begun.
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+declare
+    settled bigint := read_log.horizon;
+begin
+    if current_setting('transaction_isolation') <> 'read committed' then
+        raise exception 'the log can''t be read in a % transaction: its snapshot is older than the look at who writes; '
+            'use read committed', current_setting('transaction_isolation')
+            using errcode = 'object_not_in_prerequisite_state';
+    end if;
+    if settled is null then
+        settled := shardclock.log_horizon();
+    end if;
+    -- A separate statement, so that its snapshot is newer than the horizon.
+    return query
+    select l.*
+    from shardclock.command_log l
+    where l.position > read_log.after
+        and l.position <= settled
+        and (read_log.partitions = 1 or l.timer_key % 840 % read_log.partitions = read_log.partition)
+    order by l.position
+    limit read_log.page_size;
+end
+$$;
+
+comment on function shardclock.read_log is $$Reads the records after a position, in order: each record once, and none
+is skipped, even if it was committed late. A transaction that has written to the log and has not committed yet holds
+readers back before its first record; the view shardclock.log_writers shows such transactions.
+
+after: the position of the last record that you have; 0 reads from the beginning
+page_size: how many records at most
+partition: with partitions: reads only timers whose timer_key % 840 % partitions is this number
+partitions: in how many parts the log is read, 1 to 840
+horizon: the result of log_horizon in an earlier statement, to read only up to there; null asks log_horizon now
+returns: rows of command_log, in the order of position; no rows: you are at the end, ask again later
+errors: 55000 in a transaction that is not read committed, and on a replica; 42501 without a right on the sequence shardclock.position_seq
+example: select position, intent, timer_key from shardclock.read_log(after => 0, page_size => 100);
+$$;

@@ -1,0 +1,76 @@
+-- in:    instance_key bigint, signal_key bigint
+-- out:   boolean
+-- locks: its dead letter, until the transaction ends
+-- index: dead_letters_pkey, deliveries_pkey, definitions_pkey
+create or replace function shardclock.cancel_start(instance_key bigint, signal_key bigint default null)
+returns boolean
+language plpgsql
+security definer
+set enable_seqscan = off
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    served constant text := coalesce(nullif(current_setting('shardclock.tenants', true), ''), '*');
+    start shardclock.dead_letters;
+    asked jsonb;
+begin
+    delete from shardclock.dead_letters d
+    where d.timer_key = cancel_start.instance_key
+        and (d.target = 'process:instance') is true
+        and d.process_instance_key is null
+    returning d.* into start;
+    if not found then
+        return false; -- somebody has redriven or discarded it
+    end if;
+    if served <> '*' and start.tenant_id <> all (nullif(served, '*')::text[]) then
+        raise exception 'instance % is of a tenant that the session does not serve', instance_key
+            using errcode = 'insufficient_privilege';
+    end if;
+    -- An engine cancels it for whoever sent the signal.
+    select d.payload into asked
+    from shardclock.deliveries d
+    where d.timer_key = signal_key and d.process_instance_key = start.timer_key;
+    if asked ->> 'by' is null then
+        asked := jsonb_build_object(
+            'by', session_user, 'key_prefix', nullif(left(current_setting('shardclock.key_prefix', true), 60), '')
+        );
+    end if;
+    insert into shardclock.command_log (
+        timer_key, due_date, created_at, occurrence, intent, tenant_id, timer_type, target, target_element_id, name,
+        schedule, detail
+    )
+    values (
+        start.timer_key, start.due_date, start.created_at, start.occurrence, 'DISCARDED', start.tenant_id,
+        start.timer_type, start.target, start.target_element_id, start.name, start.schedule,
+        jsonb_build_object('by', asked ->> 'by', 'reason', 'its instance was cancelled')
+    );
+    insert into shardclock.instances (
+        instance_key, definition_key, version, started_at, ended_at, tenant_id, process_id, outcome
+    )
+    select start.timer_key, d.definition_key, 1, start.created_at, now(), d.tenant_id, d.process_id, 'CANCELED'
+    from shardclock.definitions d
+    where d.definition_key = (start.payload ->> 'definition')::bigint;
+    if found then
+        insert into shardclock.instance_steps (instance_key, version, holder, signals, passes)
+        values (
+            start.timer_key, 1, 0,
+            jsonb_build_array(
+                jsonb_strip_nulls(
+                    jsonb_build_object(
+                        'key', start.timer_key, 'kind', 'cancel', 'token', 1, 'by', asked ->> 'by',
+                        'key_prefix', asked ->> 'key_prefix'
+                    )
+                )
+            ),
+            '[]'
+        );
+    else
+        -- Its process is gone, so there is nothing to show.
+        delete from shardclock.business_keys b where b.instance_key = start.timer_key;
+    end if;
+    return true;
+end
+$$;
+
+comment on function shardclock.cancel_start is
+    'Internal: Cancels an instance whose start was given up; false: somebody has redriven or discarded it.';

@@ -1,0 +1,16 @@
+-- in:    nothing
+-- out:   trigger
+-- locks: nothing
+-- index: none
+create or replace function shardclock.check_kept_message()
+returns trigger
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform shardclock.check_quota(new.tenant_id, 'messages');
+    return new;
+end
+$$;
+
+comment on function shardclock.check_kept_message is 'Internal: Refuses a message that a tenant has no room for.';

@@ -1,0 +1,34 @@
+-- in:    variables jsonb
+-- out:   nothing
+-- locks: nothing
+-- index: none
+create or replace function shardclock.check_variables(variables jsonb)
+returns void
+language plpgsql
+immutable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if jsonb_typeof(variables) is distinct from 'object' then
+        raise exception 'variables are %: give a JSON object, of names and values',
+            coalesce(jsonb_typeof(variables), 'null')
+            using errcode = 'invalid_parameter_value';
+    end if;
+    if octet_length(variables::text) > 1048576 then
+        raise exception 'variables have % bytes: the limit is 1048576 (1 MiB)', octet_length(variables::text)
+            using errcode = 'invalid_parameter_value';
+    end if;
+    if shardclock.is_too_deep(variables) then
+        raise exception '%', shardclock.too_deep('variables', variables) using errcode = 'invalid_parameter_value';
+    end if;
+    -- 310 digits, in two parts: Postgres counts to 255. Most variables have none, and are not read twice.
+    if variables::text ~ '[0-9]{155}[0-9]{155}'
+        and regexp_replace(variables::text, E'"(\\\\.|[^"\\\\])*"', '""', 'g') ~ '(^|[^0-9.])[0-9]{155}[0-9]{155}'
+    then
+        raise exception 'variables hold a number of more than 309 digits, which no double holds: write it as a text'
+            using errcode = 'invalid_parameter_value';
+    end if;
+end
+$$;
+
+comment on function shardclock.check_variables is 'Internal: Refuses variables that are no JSON object.';

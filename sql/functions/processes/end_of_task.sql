@@ -1,0 +1,34 @@
+-- The caller that completes a task may name a person: then it completes no other person's task, and the history has the
+-- right name. A caller that claims a task that has ended is told how.
+--
+-- in:    task_key bigint, tenant_id text
+-- out:   text: COMPLETED_BEFORE, CANCELED or NOT_FOUND
+-- locks: nothing
+-- index: task_acts_by_task, instances_pkey
+create or replace function shardclock.end_of_task(task_key bigint, tenant_id text)
+returns text
+language plpgsql
+stable
+set enable_seqscan = off
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    ended_as text;
+begin
+    -- The task's row goes soon after its end, and its acts stay as long as its instance.
+    select case a.act when 'COMPLETED' then 'COMPLETED_BEFORE' else a.act end into ended_as
+    from shardclock.task_acts a
+    where a.task_key = end_of_task.task_key and a.act in ('COMPLETED', 'CANCELED')
+        and (
+            end_of_task.tenant_id is null
+            or end_of_task.tenant_id = (
+                select i.tenant_id from shardclock.instances i where i.instance_key = a.instance_key
+            )
+        )
+    order by a.act_id desc
+    limit 1;
+    return coalesce(ended_as, 'NOT_FOUND');
+end
+$$;
+
+comment on function shardclock.end_of_task is 'Internal: Tells how a task that is not open has ended.';

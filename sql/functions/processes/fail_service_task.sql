@@ -1,0 +1,63 @@
+-- in:    task_key bigint, claim integer, reason text, retries integer, retry_after interval, tenant_id text
+-- out:   text
+-- locks: the task, and the new signal
+-- index: deliveries_pkey; of a task that is gone command_log_by_timer_key
+create or replace function shardclock.fail_service_task(
+    task_key bigint,
+    claim integer,
+    reason text,
+    retries integer default null,
+    retry_after interval default '0',
+    tenant_id text default null
+)
+returns text
+language plpgsql
+set enable_seqscan = off
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if retry_after is null or retry_after not between interval '0' and interval '1 year' then
+        raise exception 'retry_after % is not between 0 and a year: name a shorter one, or 0 retries', retry_after
+            using errcode = '22023';
+    end if;
+    -- Of a task that is there and has an attempt left. Whatever is not found here is not found below.
+    update shardclock.deliveries d
+    set claimed_by = null,
+        claimed_until = null,
+        worker = null,
+        failed_attempts = d.failed_attempts + 1,
+        -- What the caller says counts until somebody says something else, also for a handler.
+        attempts_max = case
+            when retries is null then d.attempts_max
+            else least(d.failed_attempts + 1 + retries::bigint, 2147483647)::integer
+        end,
+        next_attempt_at = now() + retry_after,
+        failures = jsonb_set(
+            shardclock.with_failure(d.failures, d.failed_attempts + 1, reason, 0, now()), '{-1, worker}',
+            coalesce(to_jsonb(d.worker), 'null')
+        )
+    where d.timer_key = task_key and d.claims = claim and d.claimed_by = 0
+        and (fail_service_task.tenant_id is null or d.tenant_id = fail_service_task.tenant_id)
+        and coalesce(retries, shardclock.attempts_left(d.attempts_max, d.failed_attempts) - 1) > 0;
+    if found then
+        return 'RETRIED';
+    end if;
+    return shardclock.end_service_task(
+        task_key, claim, tenant_id, 'DEAD', jsonb_build_object('reason', reason),
+        jsonb_build_object('kind', 'failed', 'reason', coalesce(reason, 'no reason was given'))
+    );
+end
+$$;
+
+comment on function shardclock.fail_service_task is $$Says that a service task that the caller has taken could not be done.
+
+task_key: the task
+claim: as it was taken
+reason: why, in a sentence
+retries: how many further attempts there may be, which stands until it is said again; 0: none, so its instance has an incident; null: as many as are left of the model's retries, or of three attempts if it has none
+retry_after: when the next attempt may be made, within a year
+tenant_id: refuse a task of another tenant; null: of any
+returns: RETRIED; DEAD if there is no further attempt; else as complete_service_task
+errors: 22023 if retry_after is negative, or more than a year
+example: select shardclock.fail_service_task(42, 1, 'no box is left', retries => 2, retry_after => 'PT5M');
+$$;

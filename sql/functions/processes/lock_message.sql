@@ -1,0 +1,15 @@
+-- For each name and key, one transaction at a time publishes a message, or looks for one that a token waits for.
+--
+-- in:    tenant_id text, name text, correlation text
+-- out:   nothing
+-- locks: the name and key, until the transaction ends
+-- index: none
+create or replace function shardclock.lock_message(tenant_id text, name text, correlation text)
+returns void
+language sql
+set search_path = pg_catalog, pg_temp
+as $$
+    select pg_advisory_xact_lock(hashtextextended(tenant_id || ' ' || name || ' ' || correlation, 19))
+$$;
+
+comment on function shardclock.lock_message is 'Internal: Waits for others that correlate messages of this name and key.';

@@ -1,0 +1,49 @@
+-- A row that claimed_by 0 has claimed is a service task. To ask for that type, too, lets a plan that was made while the
+-- table was empty read all service tasks, by the index of these.
+--
+-- in:    task_key bigint, claim integer, tenant_id text
+-- out:   text
+-- locks: nothing
+-- index: deliveries_pkey, command_log_by_timer_key
+create or replace function shardclock.lost_service_task(task_key bigint, claim integer, tenant_id text)
+returns text
+language plpgsql
+set enable_seqscan = off
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    state text;
+begin
+    select case
+            when claim < 1 or d.timer_type <> 'SERVICE_TASK' then 'NOT_FOUND'
+            when claim < d.claims then 'TAKEN'
+            when claim = d.claims and d.claimed_by is null then 'RETRIED_BEFORE'
+            else 'NOT_FOUND'
+        end
+    into state
+    from shardclock.deliveries d
+    where d.timer_key = task_key
+        and (lost_service_task.tenant_id is null or d.tenant_id = lost_service_task.tenant_id);
+    if state is not null then
+        return state;
+    end if;
+    -- What has ended has one record of that. The end that a step of its instance makes is no attempt's.
+    select case
+            when l.intent = 'DELIVERED' then 'COMPLETED_BEFORE'
+            when l.intent = 'DEAD' then 'DEAD_BEFORE'
+            when l.detail ? 'attempt' then 'DISCARDED_BEFORE'
+            else 'CANCELED'
+        end
+    into state
+    from shardclock.command_log l
+    where l.timer_key = task_key
+        and l.timer_type = 'SERVICE_TASK'
+        and l.intent in ('DELIVERED', 'DISCARDED', 'DEAD')
+        and (lost_service_task.tenant_id is null or l.tenant_id = lost_service_task.tenant_id)
+    limit 1;
+    return coalesce(state, 'NOT_FOUND');
+end
+$$;
+
+comment on function shardclock.lost_service_task is
+    'Internal: Says what became of a service task that is not, or no longer, the caller''s under a claim.';

@@ -1,0 +1,16 @@
+-- in:    nothing
+-- out:   trigger
+-- locks: nothing
+-- index: none
+create or replace function shardclock.note_key_prefix()
+returns trigger
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    new.detail := new.detail || jsonb_build_object('key_prefix', left(current_setting('shardclock.key_prefix'), 60));
+    return new;
+end
+$$;
+
+comment on function shardclock.note_key_prefix is 'Internal: Notes by which API key somebody acts on a task.';

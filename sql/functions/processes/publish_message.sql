@@ -1,0 +1,124 @@
+-- in:    name text, correlation text, variables jsonb, tenant_id text, time_to_live interval
+-- out:   setof bigint: of each instance that gets it now
+-- locks: the message's name and key, until the transaction ends; the subscriptions that it takes
+-- index: subscriptions_by_name, messages_by_name
+create or replace function shardclock.publish_message(
+    name text,
+    correlation text default '',
+    variables jsonb default '{}',
+    tenant_id text default 'default',
+    time_to_live interval default '0'
+)
+returns setof bigint
+language plpgsql
+set enable_seqscan = off
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    message bigint;
+    got record;
+    reached text[] := '{}';
+    had_newest text[];
+    waiting bigint[];
+    behind bigint[];
+    signal jsonb := jsonb_build_object('kind', 'happened', 'variables', variables);
+begin
+    perform shardclock.check_variables(variables);
+    if time_to_live > interval '366 days' then
+        raise exception 'time_to_live % is not possible: a message is kept for at most 366 days', time_to_live
+            using errcode = 'invalid_parameter_value';
+    end if;
+    perform shardclock.lock_message(tenant_id, name, correlation);
+    -- The key is drawn under the lock. So the keys of messages have the order of the messages.
+    message := nextval('shardclock.timer_key_seq');
+    if time_to_live > interval '0' then
+        signal := signal || jsonb_build_object('message', message);
+    end if;
+    select m.correlated into had_newest
+    from shardclock.messages m
+    where m.tenant_id = publish_message.tenant_id and m.name = publish_message.name
+        and m.correlation = publish_message.correlation and m.expires_at > now()
+    order by m.message_key + 0 desc
+    limit 1;
+    loop
+        -- The first that waits of each process. A subscription may go while we wait for its row, and another may come:
+        -- then it is found in the next round.
+        select array_agg(f.subscription_key), array_agg(f.instance_key) filter (where f.is_behind)
+        into waiting, behind
+        from (
+            select distinct on (w.process_id)
+                w.subscription_key, w.instance_key,
+                -- Messages are given in their order: a process that has had the newest has had all, but those that were
+                -- passed over.
+                w.process_id <> all (had_newest) or exists (
+                    select
+                    from shardclock.messages m
+                    where m.tenant_id = w.tenant_id and m.name = w.name and m.correlation = w.correlation
+                        and m.passed_over and m.expires_at > now() and w.process_id <> all (m.correlated)
+                        and octet_length(m.variables::text) <= 1048576
+                ) as is_behind
+            from shardclock.subscriptions w
+            where w.kind = 'message' and w.tenant_id = publish_message.tenant_id
+                and w.name = publish_message.name and w.correlation = publish_message.correlation
+                and w.taken_by is null and w.instance_key is not null and w.process_id <> all (reached)
+            order by w.process_id, w.opened_at
+        ) f;
+        exit when waiting is null;
+        -- Kept messages first: an engine may not have looked for these yet. Whoever got one may wait no longer.
+        continue when behind is not null and shardclock.correlate_waiting(behind) > 0;
+        for got in
+            update shardclock.subscriptions s
+            set taken_by = case when s.is_once then message end
+            where s.subscription_key = any (waiting) and s.taken_by is null
+            returning s.*
+        loop
+            perform shardclock.send_signal(got.instance_key, got.tenant_id, signal, got.token, got.node_id);
+            reached := reached || got.process_id;
+            return next got.instance_key;
+        end loop;
+    end loop;
+    for got in
+        select s.*
+        from shardclock.subscriptions s
+        where s.kind = 'message' and s.tenant_id = publish_message.tenant_id and s.name = publish_message.name
+            and s.definition_key is not null and s.process_id <> all (reached)
+    loop
+        reached := reached || got.process_id;
+        if time_to_live > interval '0' and got.process_id <> all (had_newest) then
+            -- From now on the newest has come to this process, which has not had those before.
+            update shardclock.messages m
+            set passed_over = true
+            where m.tenant_id = publish_message.tenant_id and m.name = publish_message.name
+                and m.correlation = publish_message.correlation and m.expires_at > now()
+                and got.process_id <> all (m.correlated) and not m.passed_over;
+        end if;
+        return next shardclock.send_signal(
+            null, got.tenant_id,
+            signal || jsonb_build_object('kind', 'begin', 'definition', got.definition_key), null, got.node_id
+        );
+    end loop;
+    if time_to_live > interval '0' then
+        insert into shardclock.messages (
+            message_key, expires_at, tenant_id, name, correlation, correlated, variables
+        )
+        values (
+            message, now() + time_to_live, publish_message.tenant_id, publish_message.name,
+            publish_message.correlation, reached, publish_message.variables
+        );
+    end if;
+end
+$$;
+
+comment on function shardclock.publish_message is $$Publishes a message, in the caller's transaction. Of each process, the
+token that waits longest for the name and the correlation key gets it; if none waits, a message start event begins an
+instance. With a time to live, the message is kept for that long, for tokens that come later.
+
+name: the message's name, as in the model
+correlation: the key that the waiting token's expression must have found
+variables: a JSON object, which the token gets
+tenant_id: whose processes
+time_to_live: how long it is kept, 366 days at most; 0: it is for those who wait now
+returns: the keys of the instances that get it now; none: nobody waits
+errors: 22023 for variables that are no object or have more than 1 MiB, or for a longer time_to_live
+example: select shardclock.publish_message('paid', correlation => '42', time_to_live => 'PT1H');
+$$;

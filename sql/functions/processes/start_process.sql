@@ -1,0 +1,128 @@
+-- in:    process_id text, variables jsonb, tenant_id text, version integer, idempotency_key text, business_key text
+-- out:   bigint
+-- locks: the new rows, and the idempotency key until the transaction ends
+-- index: definitions_by_process, process_starts_pkey
+create or replace function shardclock.start_process(
+    process_id text,
+    variables jsonb default '{}',
+    tenant_id text default 'default',
+    version integer default null,
+    idempotency_key text default null,
+    business_key text default null
+)
+returns bigint
+language plpgsql
+set enable_seqscan = off
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    definition bigint := shardclock.find_definition(tenant_id, process_id, version);
+    before shardclock.process_starts;
+    begun_by text;
+    key bigint;
+begin
+    perform shardclock.check_variables(variables);
+    if length(business_key) not between 1 and 255 then
+        raise exception 'business_key "%" is refused: give 1 to 255 characters', left(business_key, 60)
+            using errcode = 'invalid_parameter_value';
+    end if;
+    if idempotency_key is not null then
+        -- Waits for a concurrent start with the same key.
+        perform pg_advisory_xact_lock(hashtextextended(tenant_id || ' ' || idempotency_key, 20));
+        select s.* into before
+        from shardclock.process_starts s
+        where s.tenant_id = start_process.tenant_id and s.idempotency_key = start_process.idempotency_key
+            -- An older one is only not forgotten yet.
+            and s.asked_at > now() - interval '1 day';
+        if before.process_id <> start_process.process_id then
+            raise exception 'idempotency_key "%" has started the process "%": use another key',
+                left(idempotency_key, 60), left(before.process_id, 60)
+                using errcode = 'invalid_parameter_value';
+        end if;
+        -- A repeated start without a business key matches any: some callers know no business keys.
+        if before.instance_key is not null and business_key <> coalesce(before.business_key, '') then
+            raise exception 'idempotency_key "%" has started an instance %: use another key', left(idempotency_key, 60),
+                coalesce('with the business key "' || left(before.business_key, 60) || '"', 'without a business key')
+                using errcode = 'invalid_parameter_value';
+        end if;
+        if before.instance_key is not null then
+            return before.instance_key;
+        end if;
+    end if;
+    if definition is null then
+        -- A missing process has an SQLSTATE of its own, so that an API can tell it apart.
+        raise exception 'process "%" %', left(process_id, 60), case
+            when version is not null and shardclock.find_definition(tenant_id, process_id) is not null
+                then format('has no version %s: leave it out for the newest', version)
+            else format(
+                'is unknown: %s', coalesce(
+                    (
+                        select 'the processes are ' || string_agg(d.process_id, ', ' order by d.process_id)
+                        from (
+                            select distinct d.process_id
+                            from shardclock.definitions d
+                            where d.tenant_id = start_process.tenant_id and d.deleted_at is null
+                            order by d.process_id
+                            limit 20
+                        ) d
+                    ),
+                    'none is deployed (shardclock deploy)'
+                )
+            )
+        end
+        using errcode = 'no_data_found';
+    end if;
+    select string_agg(s.said, ' or ' order by s.said) into begun_by
+    from (
+        select distinct case s.start ->> 'kind'
+            when 'timer' then 'its timer'
+            else format('the %s "%s"', s.start ->> 'kind', left(s.start ->> 'name', 60))
+        end as said
+        from shardclock.definitions d
+        cross join lateral jsonb_array_elements(d.starts) as s (start)
+        where d.definition_key = definition and not d.starts_by_hand
+        order by said
+        limit 5
+    ) s;
+    if begun_by is not null then
+        raise exception 'process "%" has no start event without a trigger: it begins by %', left(process_id, 60), begun_by
+            using errcode = 'invalid_parameter_value';
+    end if;
+    perform shardclock.check_quota(tenant_id, 'instances');
+    key := shardclock.send_signal(
+        null, tenant_id, jsonb_build_object('kind', 'begin', 'definition', definition, 'variables', variables)
+    );
+    if business_key is not null then
+        insert into shardclock.business_keys (instance_key, tenant_id, business_key)
+        values (key, start_process.tenant_id, start_process.business_key);
+    end if;
+    if idempotency_key is not null then
+        insert into shardclock.process_starts (tenant_id, idempotency_key, process_id, instance_key, business_key)
+        values (
+            start_process.tenant_id, start_process.idempotency_key, start_process.process_id, key,
+            start_process.business_key
+        )
+        on conflict on constraint process_starts_pkey
+            do update set
+                process_id = excluded.process_id,
+                instance_key = excluded.instance_key,
+                business_key = excluded.business_key,
+                asked_at = now();
+    end if;
+    return key;
+end
+$$;
+
+comment on function shardclock.start_process is $$Starts an instance of a process, in the caller's transaction: an
+engine begins it once that is committed.
+
+process_id: the id of a deployed process
+variables: a JSON object, the variables with which it begins
+tenant_id: whose process it is
+version: which version; null: the newest
+idempotency_key: called again with it within a day, it starts nothing and returns the same instance, also if the second call gives no business_key; null: each call starts one
+business_key: what the caller's own world calls the instance, 1 to 255 characters, by which it is found; several may have the same; null: nothing
+returns: the instance_key
+errors: P0002 for a process or a version that is not deployed; 22023 for variables that are no object or have more than 1 MiB, a business_key that is too long, an idempotency_key that has started another process, or an instance with another business_key or none, or a process that only its message, signal or timer begins; SC429 if the tenant has as many instances as it may have
+example: select shardclock.start_process('order', variables => '{"order": 42}', idempotency_key => 'order-42', business_key => 'order-42');
+$$;

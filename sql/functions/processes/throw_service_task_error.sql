@@ -1,0 +1,38 @@
+-- in:    task_key bigint, claim integer, code text, reason text, variables jsonb, tenant_id text
+-- out:   text
+-- locks: the task, and the new signal
+-- index: deliveries_pkey; of a task that is gone command_log_by_timer_key
+create or replace function shardclock.throw_service_task_error(
+    task_key bigint, claim integer, code text, reason text default null, variables jsonb default '{}',
+    tenant_id text default null
+)
+returns text
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform shardclock.check_variables(variables);
+    if code is null or length(code) not between 1 and 200 then
+        raise exception 'code "%" is refused: give 1 to 200 characters', left(code, 60)
+            using errcode = 'invalid_parameter_value';
+    end if;
+    return shardclock.end_service_task(
+        task_key, claim, tenant_id, 'DISCARDED', jsonb_build_object('reason', reason),
+        jsonb_build_object('kind', 'error', 'code', code, 'reason', coalesce(reason, ''), 'variables', variables)
+    );
+end
+$$;
+
+comment on function shardclock.throw_service_task_error is $$Ends a service task with an error of BPMN. An event in the
+model may catch the error by its code. The caller must have taken the task.
+
+task_key: the task
+claim: as it was taken
+code: the error's code, as in the model
+reason: why, in a sentence
+variables: a JSON object, which the event gets
+tenant_id: refuse a task of another tenant; null: of any
+returns: DISCARDED; else as complete_service_task
+errors: 22023 for a code that is none, and as for complete_service_task
+example: select shardclock.throw_service_task_error(42, 1, 'OUT_OF_STOCK');
+$$;

@@ -1,0 +1,4 @@
+-- Functions that a release removed or gave other arguments, each with the release that did it. `shardclock migrate` runs
+-- this file before it makes functions, if the file has changed. A line looks like this:
+--
+-- drop function if exists shardclock.name(text, bigint); -- 0.2.0

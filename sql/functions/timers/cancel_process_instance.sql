@@ -1,0 +1,39 @@
+-- in:    process_instance_key bigint, reason text
+-- out:   bigint
+-- locks: the timers
+-- index: timers_by_process_instance
+create or replace function shardclock.cancel_process_instance(process_instance_key bigint, reason text default null)
+returns bigint
+language plpgsql
+set enable_seqscan = off
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_variable
+declare
+    keys bigint[];
+    cancelled bigint := 0;
+begin
+    loop
+        keys := array(
+            select t.timer_key
+            from shardclock.timers t
+            where t.process_instance_key = cancel_process_instance.process_instance_key
+                and shardclock.is_of_system(t.target) is not true
+        );
+        exit when keys = '{}';
+        -- A timer that fired while we waited for its row is gone, but its next occurrence may exist: read again.
+        cancelled := cancelled + (select count(*) from shardclock.cancel_timers(keys, reason));
+    end loop;
+    return cancelled;
+end
+$$;
+
+comment on function shardclock.cancel_process_instance is $$Cancels all timers of a process instance of another engine's, pending
+and paused. What an instance of a BPMN process waits for here is cancelled with it: cancel_instance.
+
+process_instance_key: the process instance that the timers were scheduled for
+reason: kept in the records
+returns: how many timers were cancelled
+errors: none of its own
+example: select shardclock.cancel_process_instance(42, reason => 'the process ended');
+$$;

@@ -1,0 +1,26 @@
+-- in:    timer_keys bigint[], reason text, of_system boolean
+-- out:   setof bigint
+-- locks: the timers
+-- index: timers_pkey, one probe for each key
+-- needs: is_of_system, log_of
+create or replace function shardclock.cancel_rows(timer_keys bigint[], reason text, of_system boolean)
+returns setof bigint
+language sql
+set enable_seqscan = off
+begin atomic
+    with gone as (
+        delete from shardclock.timers t
+        where t.timer_key = any (timer_keys) and shardclock.is_of_system(t.target) = of_system
+        returning t as timer
+    )
+    select (g.timer).timer_key
+    from gone g
+    cross join lateral shardclock.log_of(
+        g.timer,
+        'CANCELED',
+        coalesce((g.timer).paused_due_date, (g.timer).due_date),
+        jsonb_build_object('reason', reason)
+    );
+end;
+
+comment on function shardclock.cancel_rows is 'Internal: Cancels the timers of clients, or those of jobs and processes.';

@@ -1,0 +1,27 @@
+-- in:    timer_key bigint, name text, tenant_id text, reason text
+-- out:   text
+-- locks: the timer
+-- index: timers_pkey or timers_by_name_prefix
+-- needs: change_timer
+create or replace function shardclock.cancel_timer(
+    timer_key bigint default null,
+    name text default null,
+    tenant_id text default 'default',
+    reason text default null
+)
+returns text
+language sql
+begin atomic
+    select shardclock.change_timer('cancel', timer_key, name, tenant_id, reason);
+end;
+
+comment on function shardclock.cancel_timer is $$Cancels a pending or paused timer.
+
+timer_key: the timer's key; give either its key or its name
+name: the timer's name; for a schedule this is the pending occurrence
+tenant_id: the tenant that the name belongs to
+reason: kept in the record
+returns: CANCELED (now or before), or how it ended: TRIGGERED (too late: it has fired), SKIPPED (missed, with policy skip), UNKNOWN (there is no such timer)
+errors: 22023 for neither key nor name, or both; 55000 for a timer of a job or a process
+example: select shardclock.cancel_timer(name => 'cart-7', reason => 'paid');
+$$;

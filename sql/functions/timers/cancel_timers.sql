@@ -1,0 +1,21 @@
+-- in:    timer_keys bigint[], reason text
+-- out:   setof bigint
+-- locks: the timers
+-- index: timers_pkey, one probe for each key
+-- needs: cancel_rows
+create or replace function shardclock.cancel_timers(timer_keys bigint[], reason text default null)
+returns setof bigint
+language sql
+begin atomic
+    select c.timer_key from shardclock.cancel_rows(timer_keys, reason, false) as c (timer_key);
+end;
+
+comment on function shardclock.cancel_timers is $$Cancels the pending and paused timers among these, each with its
+record. Timers of jobs and processes are left as they are.
+
+timer_keys: the timers' keys, for example from find_timers; timers that have ended are ignored
+reason: kept in the records
+returns: the keys of the timers that were cancelled
+errors: none of its own
+example: select shardclock.cancel_timers(array(select timer_key from shardclock.find_timers(tenant_id => 'acme', name_prefix => 'order-')), 'closed');
+$$;

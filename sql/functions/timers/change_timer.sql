@@ -1,0 +1,44 @@
+-- Changes one timer, found by its key or its name; if it ended before we could lock it, searches again.
+--
+-- in:    verb text, timer_key bigint, name text, tenant_id text, reason text
+-- out:   text
+-- locks: the timer
+-- index: timers_pkey or timers_by_name_prefix; of a timer that has ended, as ended_as
+create or replace function shardclock.change_timer(verb text, timer_key bigint, name text, tenant_id text, reason text)
+returns text
+language plpgsql
+set enable_seqscan = off
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_variable
+declare
+    key bigint;
+    state text;
+begin
+    perform shardclock.check_one_timer(timer_key, name);
+    loop
+        key := shardclock.pending_key(timer_key, name, tenant_id);
+        exit when key is null;
+        case verb
+            when 'cancel' then perform shardclock.cancel_timers(array[key], reason);
+            when 'pause' then perform shardclock.pause_timers(array[key], reason);
+            when 'resume' then perform shardclock.resume_timers(array[key]);
+            when 'run' then perform shardclock.run_timers(array[key], reason); -- of a run, its operation
+        end case;
+        if found then
+            return case verb
+                when 'cancel' then 'CANCELED' when 'pause' then 'PAUSED' when 'resume' then 'PENDING' else 'RESCHEDULED'
+            end;
+        end if;
+        select case when t.paused_due_date is null then 'PENDING' else 'PAUSED' end into state
+        from shardclock.timers t
+        where t.timer_key = key;
+        if found then
+            perform shardclock.check_client_timer(key);
+            return state; -- there was nothing to change
+        end if;
+        -- The timer ended while we waited for its row. After a firing, the next occurrence has the same name.
+    end loop;
+    return shardclock.ended_as(timer_key, name, tenant_id);
+end
+$$;

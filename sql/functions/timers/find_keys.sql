@@ -1,0 +1,61 @@
+-- The keys come in their order, which stays the same when timers change.
+--
+-- in:    state text, tenant_id text, name_prefix text, due_from timestamptz, due_before timestamptz,
+--        process_instance_key bigint, after_key bigint, page_size integer, target text
+-- out:   setof bigint
+-- locks: nothing
+-- index: timers_pkey, or the index of the filter that leaves the fewest rows
+create or replace function shardclock.find_keys(
+    state text default 'PENDING',
+    tenant_id text default null,
+    name_prefix text default null,
+    due_from timestamptz default null,
+    due_before timestamptz default null,
+    process_instance_key bigint default null,
+    after_key bigint default 0,
+    page_size integer default null,
+    target text default null
+)
+returns setof bigint
+language plpgsql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if state is null or state not in ('PENDING', 'PAUSED') then
+        raise exception 'state "%" is unknown here: use PENDING or PAUSED', left(state, 60)
+            using errcode = 'invalid_parameter_value';
+    end if;
+    return query execute $keys$
+        select t.timer_key
+        from shardclock.timers t
+        where t.timer_key > $7
+            and ($2::text is null or t.tenant_id = $2)
+            and ($3::text is null or t.name ^@ $3)
+            and ($6::bigint is null or t.process_instance_key = $6)
+            and ($9::text is null or t.target = $9)
+            and ($1 = 'PAUSED') = (t.paused_due_date is not null)
+            and ($1 = 'PENDING' or t.due_date = '9999-12-31 23:59:59.999998+00')
+            and ($4::timestamptz is null or coalesce(t.paused_due_date, t.due_date) >= $4)
+            and ($1 = 'PAUSED' or $4::timestamptz is null or t.due_date >= $4)
+            and ($5::timestamptz is null or coalesce(t.paused_due_date, t.due_date) < $5)
+            and ($1 = 'PAUSED' or $5::timestamptz is null or t.due_date < $5)
+        order by t.timer_key
+        limit $8
+    $keys$
+    using state, tenant_id, name_prefix, due_from, due_before, process_instance_key, after_key, page_size, target;
+end
+$$;
+
+comment on function shardclock.find_keys is $$Finds the keys of pending or paused timers, for callers that change them
+all. The keys are in ascending order, which stays the same when timers change.
+
+as: find_timers
+state: PENDING or PAUSED
+target: only timers of this target
+after_key: the last key that you have; 0: begin with the first
+page_size: how many keys at most; null: all
+returns: the keys
+errors: 22023 for another state
+example: select shardclock.find_keys(tenant_id => 'acme', due_before => '2031-01-01T00:00:00Z', page_size => 1000);
+$$;

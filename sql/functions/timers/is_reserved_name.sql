@@ -1,0 +1,14 @@
+-- in:    name text
+-- out:   boolean
+-- locks: nothing
+-- index: none
+create or replace function shardclock.is_reserved_name(name text)
+returns boolean
+language sql
+immutable
+begin atomic
+    select name ^@ 'job:' or name ^@ 'process:' or name ^@ 'start:';
+end;
+
+comment on function shardclock.is_reserved_name is
+    'Internal: Says whether only a timer of a job or a process may have this name.';

@@ -1,0 +1,19 @@
+-- JSON has one depth in every interface: a row that a client can't read would hide all others of its answer. Python has
+-- the same limit in timers/payload.py.
+--
+-- in:    document jsonb
+-- out:   boolean
+-- locks: nothing
+-- index: none
+create or replace function shardclock.is_too_deep(document jsonb)
+returns boolean
+language sql
+immutable
+begin atomic
+    -- The root is at level 0, so a list or an object at level 100 is one level too deep.
+    select coalesce(
+        jsonb_path_exists(document, 'strict $.**{100} ? (@.type() == "array" || @.type() == "object")'), false
+    );
+end;
+
+comment on function shardclock.is_too_deep is 'Internal: Says whether JSON is nested deeper than 100 levels.';

@@ -1,0 +1,37 @@
+-- Records a replaced timer, and gives its pause and its run on request to the new one.
+--
+-- Deploying a new rule must not undo an operator's request: if the replaced timer was paused, the new one is paused
+-- too, and a run of the replaced schedule that has not fired becomes a run of the new one, at the same date.
+--
+-- in:    replaced shardclock.timers, replaced_by bigint
+-- out:   nothing
+-- locks: the new timer, if it is paused or run
+-- index: timers_pkey
+create or replace function shardclock.log_replaced(replaced shardclock.timers, replaced_by bigint)
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    run_date constant timestamptz := coalesce(replaced.paused_due_date, replaced.due_date);
+begin
+    perform shardclock.log_of(
+        replaced, 'CANCELED', run_date,
+        jsonb_build_object('reason', format('replaced by timer %s', replaced_by), 'replaced_by', replaced_by)
+    );
+    if replaced.kept_due_date is not null
+        and exists (select from shardclock.timers t where t.timer_key = replaced_by and t.schedule is not null)
+    then
+        perform shardclock.run_timers(array[replaced_by]);
+        -- The run may have been moved to a later date.
+        if found and run_date > clock_timestamp() then
+            perform shardclock.move_timers(array[replaced_by], run_date, null, null);
+        end if;
+    end if;
+    if replaced.paused_due_date is not null then
+        perform shardclock.pause_timers(
+            array[replaced_by], format('timer %s was, which it replaces', replaced.timer_key)
+        );
+    end if;
+end
+$$;

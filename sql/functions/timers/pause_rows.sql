@@ -1,0 +1,28 @@
+-- in:    timer_keys bigint[], reason text, of_system boolean
+-- out:   setof bigint
+-- locks: the timers
+-- index: timers_pkey, one probe for each key
+-- needs: is_of_system, log_of
+create or replace function shardclock.pause_rows(timer_keys bigint[], reason text, of_system boolean)
+returns setof bigint
+language sql
+set enable_seqscan = off
+begin atomic
+    with paused as (
+        -- This ends the claim: a shard that has the timer in memory can't fire it any more.
+        update shardclock.timers t
+        set paused_due_date = t.due_date, due_date = '9999-12-31 23:59:59.999998+00',
+            claimed_by = null, claimed_until = null
+        where t.timer_key = any (timer_keys)
+            and t.paused_due_date is null
+            and shardclock.is_of_system(t.target) = of_system
+        returning t as timer
+    )
+    select (p.timer).timer_key
+    from paused p
+    cross join lateral shardclock.log_of(
+        p.timer, 'PAUSED', (p.timer).paused_due_date, jsonb_build_object('reason', reason)
+    );
+end;
+
+comment on function shardclock.pause_rows is 'Internal: Pauses the timers of clients, or those of jobs and processes.';

@@ -1,0 +1,19 @@
+-- in:    timer_keys bigint[]
+-- out:   setof bigint
+-- locks: the timers
+-- index: timers_pkey, one probe for each key
+-- needs: resume_rows
+create or replace function shardclock.resume_timers(timer_keys bigint[])
+returns setof bigint
+language sql
+begin atomic
+    select r.timer_key from shardclock.resume_rows(timer_keys, false) as r (timer_key);
+end;
+
+comment on function shardclock.resume_timers is $$Lets the paused timers among these go on. A timer that fell due during
+the pause is due now, and its missed-run policy applies. Timers of jobs and processes are left as they are.
+
+as: cancel_timers
+returns: the keys of the timers that were resumed
+example: select shardclock.resume_timers(array(select timer_key from shardclock.find_timers(state => 'PAUSED', tenant_id => 'acme')));
+$$;

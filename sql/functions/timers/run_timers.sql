@@ -1,0 +1,71 @@
+-- Makes timers due now. A schedule gets one more occurrence, due now, with the number of the pending one. The next
+-- number gets the pending one's due date, moved or not, and its place on the grid; for an unplanned schedule,
+-- plan_schedules writes both. If that run was moved to a later date, this makes it due now, and adds no second run.
+--
+-- in:    timer_keys bigint[], operation text
+-- out:   setof bigint
+-- locks: the timers
+-- index: timers_pkey, one probe for each key; command_log_by_operation
+-- needs: is_of_system, log_of, was_run
+create or replace function shardclock.run_timers(timer_keys bigint[], operation text default null)
+returns setof bigint
+language sql
+set enable_seqscan = off
+begin atomic
+    with old as materialized (
+        select t.timer_key, t.due_date
+        from shardclock.timers t
+        where t.timer_key = any (timer_keys)
+            and (
+                -- Not now(): another transaction may have made the timer due after ours began.
+                t.due_date > clock_timestamp()
+                -- An unplanned schedule is due so that a shard plans it; it would not fire.
+                or (t.schedule is not null and t.anchor_occurrence is null and t.kept_due_date is null)
+            )
+            and t.paused_due_date is null
+            and shardclock.is_of_system(t.target) is not true
+            and (operation is null or not shardclock.was_run(operation, t.timer_key, t.name, t.tenant_id))
+        order by t.timer_key
+        for update
+    ),
+    clock as materialized (
+        -- The clock is read when all rows are locked: if a shard has fired since our transaction began, this is later.
+        select clock_timestamp() as at from (select count(*) from old) locked
+    ),
+    running as (
+        update shardclock.timers t
+        set due_date = (select c.at from clock c),
+            changed_at = (select c.at from clock c),
+            kept_due_date = case when t.schedule is not null then coalesce(t.kept_due_date, t.due_date) end,
+            anchor_occurrence = t.anchor_occurrence
+                + case when t.schedule is not null and t.kept_due_date is null then 1 else 0 end,
+            repetitions = t.repetitions
+                + case
+                    when t.schedule is not null and t.kept_due_date is null and t.repetitions between 1 and 2147483646
+                    then 1 else 0
+                end,
+            claimed_by = null,
+            claimed_until = null
+        where t.timer_key = any (array(select old.timer_key from old))
+        returning t as timer
+    )
+    select old.timer_key
+    from running r
+    join old on old.timer_key = (r.timer).timer_key
+    cross join lateral shardclock.log_of(
+        r.timer,
+        'RESCHEDULED',
+        old.due_date,
+        jsonb_build_object('due_date', (r.timer).due_date, 'run_now', true, 'operation', operation)
+    );
+end;
+
+comment on function shardclock.run_timers is $$Makes the pending timers among these due now. A schedule runs once more,
+and keeps its due dates. Timers of jobs and processes are left as they are.
+
+timer_keys: the timers' keys, for example from find_timers; timers that have ended are ignored
+operation: a name for this run: if it is sent again with the same name, no timer runs twice
+returns: the keys of the timers that were made due; timers that were due already or are paused are not among them
+errors: none of its own
+example: select shardclock.run_timers(array(select timer_key from shardclock.find_timers(tenant_id => 'acme', name_prefix => 'report-')));
+$$;

@@ -1,0 +1,24 @@
+-- A batch of a client's timers passes its targets through this function, because the trigger doesn't know the writer of
+-- a row.
+--
+-- in:    target text
+-- out:   text
+-- locks: nothing
+-- index: none
+create or replace function shardclock.target_of_client(target text)
+returns text
+language plpgsql
+immutable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if shardclock.reserved('target', target) is null then
+        return target;
+    end if;
+    raise exception '%', shardclock.reserved('target', target)
+        using errcode = 'check_violation', constraint = 'target_is_not_reserved', schema = 'shardclock',
+            table = 'timers';
+end
+$$;
+
+comment on function shardclock.target_of_client is 'Internal: Returns a target, and refuses a reserved one.';

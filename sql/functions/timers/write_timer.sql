@@ -1,0 +1,93 @@
+-- Writes a new timer; if its name is taken, does as on_conflict says. The caller may not see the timer that has its
+-- key.
+--
+-- in:    wanted shardclock.timers, on_conflict text, redraws boolean
+-- out:   shardclock.ensured_timer
+-- locks: the new row; a timer that it replaces
+-- index: timers_pkey, timers_by_name_prefix; command_log_by_timer_key for a key that the client chose
+create or replace function shardclock.write_timer(
+    wanted shardclock.timers,
+    on_conflict text,
+    redraws boolean
+)
+returns shardclock.ensured_timer
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    written boolean;
+    bearer bigint;
+    other shardclock.timers;
+    replaced shardclock.timers;
+begin
+    if on_conflict is distinct from 'refuse' then
+        perform shardclock.check_on_conflict(on_conflict, wanted.name);
+    end if;
+    loop
+        insert into shardclock.timers (
+            timer_key, created_at, process_instance_key, element_instance_key, due_date, anchor, anchor_occurrence,
+            repetitions, tenant_id, timer_type, target, zone, missed, target_element_id, name, schedule, payload
+        )
+        values (
+            wanted.timer_key, wanted.created_at, wanted.process_instance_key, wanted.element_instance_key,
+            wanted.due_date, wanted.anchor, wanted.anchor_occurrence, wanted.repetitions, wanted.tenant_id,
+            wanted.timer_type, wanted.target, wanted.zone, wanted.missed, wanted.target_element_id,
+            -- A schedule outlives its first timer_key: it is cancelled by its name.
+            coalesce(wanted.name, case when wanted.schedule is not null then 'schedule-' || wanted.timer_key end),
+            wanted.schedule, wanted.payload
+        )
+        -- Not an exception block: that would need a subtransaction for every timer of a bulk load.
+        on conflict do nothing;
+        written := found;
+        -- Checked after the row is written: a timer that had the key before has left its record. A caller that brings
+        -- its own key (not `redraws`) has checked this itself, but among the tenants whose rows it sees.
+        exit when written
+            and not exists (select from shardclock.logged_keys l where l.timer_key = wanted.timer_key);
+        bearer := shardclock.pending_key(null, wanted.name, wanted.tenant_id);
+        if written
+            or wanted.name is null
+            or bearer = wanted.timer_key
+            or (bearer is null and shardclock.is_key_used(wanted.timer_key))
+        then
+            if not redraws and replaced.timer_key is not null then
+                raise exception 'key % was taken just now: send the timer again', wanted.timer_key
+                    using errcode = 'serialization_failure';
+            end if;
+            if written then
+                delete from shardclock.timers t where t.timer_key = wanted.timer_key;
+            end if;
+            if not redraws then
+                return null;
+            end if;
+            perform shardclock.advance_keys();
+            wanted.timer_key := nextval('shardclock.timer_key_seq');
+            continue;
+        end if;
+        if on_conflict = 'refuse' and bearer is not null then
+            raise exception 'name "%" is taken by a pending timer of tenant "%": '
+                'choose another name, or say by on_conflict to ignore this one or to replace that one',
+                left(wanted.name, 60), left(wanted.tenant_id, 60)
+                using errcode = 'unique_violation';
+        end if;
+        select t.* into other from shardclock.timers t where t.timer_key = bearer;
+        -- The other timer has ended since: now the name is free, or the schedule's next occurrence has it.
+        continue when not found;
+        if on_conflict = 'ignore' or shardclock.is_same_timer(wanted, other) then
+            return (other.timer_key, coalesce(other.paused_due_date, other.due_date), 'unchanged'::text);
+        end if;
+        if not redraws and shardclock.is_key_used(wanted.timer_key) then
+            return null; -- before anything is changed
+        end if;
+        delete from shardclock.timers t where t.timer_key = bearer returning t.* into replaced;
+        -- The replaced schedule may have fired since our transaction began: with an earlier anchor, a shard would plan
+        -- the same occurrence for the new schedule again.
+        if wanted.anchor_occurrence is null and replaced.occurrence > 1 then
+            wanted.anchor := greatest(wanted.anchor, replaced.created_at);
+        end if;
+    end loop;
+    if replaced.timer_key is not null then
+        perform shardclock.log_replaced(replaced, wanted.timer_key);
+    end if;
+    return (wanted.timer_key, wanted.due_date, case when replaced.timer_key is null then 'created' else 'replaced' end);
+end
+$$;

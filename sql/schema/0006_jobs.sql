@@ -1,0 +1,126 @@
+-- Jobs: recurring work with a memory. The next start of a job is a timer, its run is a delivery:
+-- docs/decisions/0042-jobs.md.
+--
+-- needs: is_too_deep, refuse_deep_config
+
+create table shardclock.jobs (
+    name text not null,
+    function text not null,
+    every_s double precision,
+    schedule text,
+    zone text not null default 'UTC',
+    missed text not null default 'fire_once',
+    overlap text not null default 'skip',
+    priority smallint not null default 2,
+    config jsonb,
+    policy jsonb not null default '{}',
+    declared jsonb,
+    state text not null default 'SCHEDULED',
+    declared_at timestamptz not null default now(),
+    changed_at timestamptz not null default now(),
+    withdrawn_at timestamptz,
+    disabled_at timestamptz,
+    disabled_why text,
+    disabled_by text,
+    is_enabled boolean not null generated always as (disabled_at is null and withdrawn_at is null) stored,
+    -- The mark: a run has begun, and has not ended. Its name is the claim of its delivery.
+    run_timer_key bigint,
+    run_claims integer,
+    run_holder bigint,
+    run_attempt integer,
+    run_started_at timestamptz,
+    cancel_asked_at timestamptz,
+    cancel_why text,
+    not_before timestamptz,
+    last_start timestamptz,
+    last_finish timestamptz,
+    last_success timestamptz,
+    last_outcome text,
+    last_reason text,
+    runs bigint not null default 0,
+    successes bigint not null default 0,
+    failures bigint not null default 0,
+    crashes bigint not null default 0,
+    consecutive_failures integer not null default 0,
+    consecutive_crashes integer not null default 0,
+
+    constraint jobs_pkey primary key (name),
+    constraint name_is_a_word check (name ~ '^[a-z0-9][a-z0-9_.-]{0,99}$'),
+    constraint one_rule_at_most check (num_nonnulls(every_s, schedule) <= 1),
+    constraint every_is_within_bounds check (every_s >= 0.1 and every_s <= 31536000),
+    constraint schedule_is_1_to_200_characters check (length(schedule) between 1 and 200),
+    constraint missed_is_known check (missed in ('fire_once', 'fire_all', 'skip')),
+    constraint overlap_is_known check (overlap in ('skip', 'queue', 'replace')),
+    constraint priority_is_1_to_4 check (priority between 1 and 4),
+    constraint config_is_at_most_64_kib check (octet_length(config::text) <= 65536),
+    constraint policy_is_an_object check (jsonb_typeof(policy) = 'object' and length(policy::text) <= 2000),
+    constraint state_is_known check (state in ('SCHEDULED', 'STARTING', 'RUNNING', 'TERMINATING', 'DISABLED')),
+    constraint mark_is_whole check (
+        num_nonnulls(run_timer_key, run_claims, run_holder, run_attempt, run_started_at) in (0, 5)
+    )
+)
+-- Each run updates its row three times or more; no index has one of these columns.
+with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+
+comment on table shardclock.jobs is 'The jobs: when each runs, what it does now, and what became of its runs.';
+comment on column shardclock.jobs.function is 'Where the function is: package.module:function.';
+comment on column shardclock.jobs.every_s is 'The seconds from the end of a run to the next start; null: it has no interval.';
+comment on column shardclock.jobs.schedule is 'The rule, cron or an ISO 8601 repeat, that gives the starts; null: it has none.';
+comment on column shardclock.jobs.missed is 'What happens to starts of the rule that were missed: fire_once, fire_all or skip.';
+comment on column shardclock.jobs.overlap is
+    'What happens to a start that is due while a run is going: skip, queue (it waits), or replace (it ends the run).';
+comment on column shardclock.jobs.priority is 'Where places are short, jobs with a lower number come first; 1 to 4.';
+comment on column shardclock.jobs.config is 'What its function gets as run.config, unless the start has a payload.';
+comment on column shardclock.jobs.policy is 'How long a run may take, how it is tried again, what its process needs.';
+comment on column shardclock.jobs.declared is
+    'What the app declared last: what an operator has changed since stays until the app declares something else.';
+comment on column shardclock.jobs.state is 'SCHEDULED, STARTING, RUNNING, TERMINATING or DISABLED.';
+comment on column shardclock.jobs.withdrawn_at is 'When the app was started without it; null: its code is there.';
+comment on column shardclock.jobs.disabled_at is 'When a client disabled it; null: nobody did.';
+comment on column shardclock.jobs.run_timer_key is
+    'The present run is the claim run_claims of this delivery; null: nothing runs.';
+comment on column shardclock.jobs.cancel_asked_at is 'When a client wanted the present run to end; null: nobody does.';
+comment on column shardclock.jobs.not_before is
+    'Until when a job that crashed rests: what is left of the run must have ended, and somebody may want to disable it.';
+comment on column shardclock.jobs.crashes is
+    'Runs of which nobody recorded how they ended. The present run is counted until it ends.';
+comment on column shardclock.jobs.consecutive_crashes is 'Crashes in a row; the present run is counted until it ends.';
+
+create trigger jobs_refuse_deep_config before insert or update of config on shardclock.jobs
+for each row when (shardclock.is_too_deep(new.config)) execute function shardclock.refuse_deep_config();
+
+create table shardclock.job_runs (
+    timer_key bigint not null,
+    claims integer not null,
+    job text not null,
+    outcome text,
+    attempt integer not null,
+    scheduled_at timestamptz not null,
+    started_at timestamptz not null,
+    running_at timestamptz,
+    ended_at timestamptz,
+    holder bigint,
+    progress double precision,
+    message text,
+    progressed_at timestamptz,
+    reason text,
+    traceback text,
+    result jsonb,
+    log text,
+    late_at timestamptz,
+    late_outcome text,
+
+    constraint job_runs_pkey primary key (timer_key, claims)
+)
+with (fillfactor = 70);
+
+create index job_runs_by_job on shardclock.job_runs (job, started_at);
+
+comment on table shardclock.job_runs is 'The last runs of each job, with the present one; older ones are only in the log.';
+comment on column shardclock.job_runs.outcome is
+    'SUCCEEDED, DISCARDED, FAILED, TIMED_OUT, CANCELED, CRASHED, INTERRUPTED or SKIPPED; null: it has not ended.';
+comment on column shardclock.job_runs.scheduled_at is 'When this start was due.';
+comment on column shardclock.job_runs.running_at is 'When its function was called; null: its process was not there yet.';
+comment on column shardclock.job_runs.log is 'The last lines that it printed or logged.';
+comment on column shardclock.job_runs.late_at is
+    'When a run that had been given up came to its end: that changed nothing; null: it never did.';

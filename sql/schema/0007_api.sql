@@ -1,0 +1,107 @@
+-- The HTTP API's keys, its answers to idempotent requests, and the audit of operators' acts.
+--
+-- needs: request_slot
+
+create table shardclock.api_keys (
+    key_id bigint generated always as identity,
+    tenant_id text,
+    name text not null,
+    prefix text not null,
+    digest bytea not null,
+    scopes text[] not null,
+    created_at timestamptz not null default now(),
+    expires_at timestamptz,
+    revoked_at timestamptz,
+
+    constraint api_keys_pkey primary key (key_id),
+    constraint api_keys_by_prefix unique (prefix),
+    constraint tenant_id_is_1_to_200_characters check (
+        length(tenant_id) between 1 and 200 and tenant_id !~ '[[:cntrl:]]'
+    ),
+    constraint name_is_1_to_100_characters check (length(name) between 1 and 100 and name !~ '[[:cntrl:]]'),
+    constraint prefix_is_base32 check (prefix ~ '^[a-z2-7]{8}$'),
+    constraint digest_is_of_sha256 check (octet_length(digest) = 32),
+    constraint scopes_are_known check (
+        array_ndims(scopes) = 1 and cardinality(scopes) > 0
+        and scopes <@ array['read', 'write', 'operate', 'admin']
+    ),
+    constraint expires_after_it_was_made check (expires_at >= created_at)
+);
+
+create index api_keys_by_name on shardclock.api_keys (name, tenant_id);
+
+comment on table shardclock.api_keys is 'The keys by which the HTTP API knows its callers; also those that have ended.';
+comment on column shardclock.api_keys.tenant_id is 'Whose key it is; null: an operator''s, for all tenants.';
+comment on column shardclock.api_keys.prefix is 'What is shown of the key, and what it is found by.';
+comment on column shardclock.api_keys.digest is 'The SHA-256 of the whole key: the key itself is stored nowhere.';
+comment on column shardclock.api_keys.scopes is 'What it allows; each scope includes those before it.';
+comment on column shardclock.api_keys.expires_at is 'From when on it is refused; null: it never expires.';
+comment on column shardclock.api_keys.revoked_at is 'When somebody revoked it: it is refused; null: nobody has.';
+
+create table shardclock.idempotent_requests (
+    created_at timestamptz not null,
+    slot smallint not null,
+    status smallint not null,
+    tenant_id text not null,
+    idempotency_key text not null,
+    fingerprint bytea not null,
+    body jsonb not null,
+
+    constraint idempotent_requests_pkey primary key (slot, tenant_id, idempotency_key),
+    constraint slot_is_its_day_s check (slot = shardclock.request_slot(created_at)),
+    constraint status_is_of_http check (status between 100 and 599),
+    constraint idempotency_key_is_1_to_255_characters check (length(idempotency_key) between 1 and 255),
+    constraint fingerprint_is_of_sha256 check (octet_length(fingerprint) = 32)
+)
+partition by list (slot);
+
+create table shardclock.idempotent_requests_0 partition of shardclock.idempotent_requests for values in (0);
+
+create table shardclock.idempotent_requests_1 partition of shardclock.idempotent_requests for values in (1);
+
+create table shardclock.idempotent_requests_2 partition of shardclock.idempotent_requests for values in (2);
+
+-- For `forget_requests`, which asks for the newest.
+create index idempotent_requests_by_age on shardclock.idempotent_requests (created_at);
+
+comment on table shardclock.idempotent_requests is
+    'What the HTTP API answered to requests with an idempotency key: for 24 hours the same request gets it again.';
+comment on column shardclock.idempotent_requests.slot is 'The UTC day of created_at, counted from 1970, modulo 3.';
+comment on column shardclock.idempotent_requests.fingerprint is
+    'A digest of what was asked: the same key with other parameters is another request.';
+
+-- One record for each verb of an operator. Only the owner may write to it, save by record_act.
+create table shardclock.audit (
+    act_id bigint generated always as identity,
+    recorded_at timestamptz not null default clock_timestamp(),
+    role text not null,
+    interface text not null,
+    key_prefix text,
+    key_name text,
+    tenant_id text,
+    verb text not null,
+    what jsonb not null,
+    outcome text not null,
+    address text,
+
+    constraint audit_pkey primary key (act_id),
+    constraint interface_is_known check (interface in ('api', 'cli')),
+    constraint outcome_is_known check (outcome in ('done', 'not done', 'failed')),
+    constraint verb_is_1_to_100_characters check (length(verb) between 1 and 100),
+    constraint what_is_a_short_object check (jsonb_typeof(what) = 'object' and octet_length(what::text) <= 16384),
+    constraint texts_are_short check (
+        greatest(length(key_prefix), length(key_name), length(tenant_id), length(address)) <= 200
+    )
+);
+
+create index audit_by_age on shardclock.audit (recorded_at, act_id);
+
+comment on table shardclock.audit is 'What operators did, one record for each verb, for 400 days.';
+comment on column shardclock.audit.role is 'The database role that logged in: a gateway''s, or an operator''s own.';
+comment on column shardclock.audit.interface is 'api: the HTTP API; cli: the command line.';
+comment on column shardclock.audit.key_prefix is 'Of the API key; null: none was needed.';
+comment on column shardclock.audit.tenant_id is 'For which tenant it was done; null: for the whole installation.';
+comment on column shardclock.audit.what is 'What was asked for; what may be secret stands there as … alone.';
+comment on column shardclock.audit.outcome is
+    'done; not done: it was refused, or nothing was to be done; failed: it may be done in part.';
+comment on column shardclock.audit.address is 'Where the caller was, as far as the program or Postgres saw.';

@@ -1,0 +1,127 @@
+"""The scripts that make the schema: a step for the tables of each subject, a file for each function, and the roles."""
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+BOOKKEEPING = """\
+create table if not exists shardclock.migrations (
+    version integer not null primary key,
+    name text not null,
+    checksum text not null,
+    applied_at timestamptz not null default now()
+);
+create table if not exists shardclock.functions (
+    name text not null primary key,
+    checksum text not null,
+    release text not null,
+    applied_at timestamptz not null default now()
+);
+"""
+
+_RECORD_STEP = """\
+insert into shardclock.migrations (version, name, checksum) values ('{number}', '{name}', '{checksum}');
+"""
+_RECORD_FUNCTION = """\
+insert into shardclock.functions (name, checksum, release) values ('{name}', '{checksum}', '{release}')
+on conflict (name) do update
+set checksum = excluded.checksum, release = excluded.release, applied_at = excluded.applied_at;
+"""
+_NEEDS = re.compile(r"^-- needs: +(.*(?:\n--  +.*)*)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Script:
+    """One file: a numbered step of the schema, or a function by its name."""
+
+    name: str
+    text: str
+
+    @property
+    def checksum(self) -> str:
+        """Digest the text, so that a change is noticed."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    @property
+    def version(self) -> int:
+        """The number of a step."""
+        return int(self.name[:4])
+
+    @property
+    def needs(self) -> list[str]:
+        """The functions that Postgres must know before this script, as the header names them."""
+        found = _NEEDS.search(self.text.partition("\ncreate ")[0])
+        return re.findall(r"\w+", found[1]) if found else []
+
+
+@cache
+def steps() -> tuple[Script, ...]:
+    """Read the schema's steps, in order."""
+    return tuple(sorted(_scripts(files("sql").joinpath("schema")), key=lambda step: step.name))
+
+
+@cache
+def functions() -> Mapping[str, Script]:
+    """Read all functions, by name, each behind the functions that it needs."""
+    found: dict[str, Script] = {}
+    for folder in files("sql").joinpath("functions").iterdir():
+        if folder.is_dir():
+            found |= {script.name: script for script in _scripts(folder)}
+    return {script.name: script for script in _with_needs(sorted(found), found)}
+
+
+@cache
+def removed() -> Script:
+    """Read the script that drops functions of former releases."""
+    path = files("sql").joinpath("functions", "removed.sql")
+    return Script("removed", path.read_text(encoding="utf-8"))
+
+
+@cache
+def release() -> str:
+    """Name this program's release."""
+    return version("shardclock")
+
+
+@cache
+def roles_text() -> str:
+    """Read the script that makes the roles and grants each its rights."""
+    return files("sql").joinpath("roles.sql").read_text(encoding="utf-8")
+
+
+def in_order(missing: Iterable[Script], changed: Mapping[str, Script]) -> list[Script]:
+    """Order steps and functions: before a step come the functions that its tables need, behind the steps all others.
+
+    shape:   each script once
+    """
+    ordered: dict[str, Script] = {}
+    for step in missing:
+        ordered |= {script.name: script for script in _with_needs(step.needs, changed)}
+        ordered[step.name] = step
+    ordered |= {script.name: script for script in _with_needs(changed, changed)}
+    return list(ordered.values())
+
+
+def record_of(script: Script) -> str:
+    """Write the statement that remembers a script; names, digests and releases hold nothing that would need quotes."""
+    record = _RECORD_STEP if re.match(r"\d{4}_", script.name) else _RECORD_FUNCTION
+    return record.format(name=script.name, checksum=script.checksum, number=script.name[:4], release=release())
+
+
+def _with_needs(names: Iterable[str], among: Mapping[str, Script]) -> Iterator[Script]:
+    """Yield the named functions, each behind the functions that it needs; a function may come twice."""
+    for name in names:
+        if name in among:
+            yield from _with_needs(among[name].needs, among)
+            yield among[name]
+
+
+def _scripts(folder: Traversable) -> Iterator[Script]:
+    for path in folder.iterdir():
+        if path.name.endswith(".sql"):
+            yield Script(path.name.removesuffix(".sql"), path.read_text(encoding="utf-8"))
