@@ -14,9 +14,11 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import asyncpg
+
 from chaos.stage import Stage
-from sql.log.consuming import consume
-from sql.log.records import LogRecord, follow
+from shardclock.log import LogRecord, consume
+from sql.log.records import follow
 from sql.session import Connection, Session, StoreUnavailable
 from tests.support.roles import as_role
 
@@ -75,7 +77,7 @@ def write_positions(file: Path, positions: Iterable[int]) -> None:
 async def _read(dsn: str, file: Path) -> None:
     async with asyncio.TaskGroup() as readers:
         readers.create_task(_follow(as_role(dsn, "reader"), file))
-        readers.create_task(consume(as_role(dsn, "consumer"), "chaos", _keep))
+        readers.create_task(consume(lambda: asyncpg.connect(as_role(dsn, "consumer")), "chaos", _keep))
 
 
 async def _keep(connection: Connection, records: Sequence[LogRecord]) -> None:

@@ -9,7 +9,8 @@ from cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
 from cli.session import with_session
 from service.consumers import END, START, position_of
 from service.words import counted, span_of
-from sql.log.groups import Group, drop_group, knows_group, list_aside, list_groups, reset_group
+from shardclock.log.async_groups import knows_group
+from sql.log.groups import Group, drop_group, list_aside, list_groups, reset_group
 from sql.session import Session
 from timers.model import SLOTS
 from timers.refusal import Refusal, shortened

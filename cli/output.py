@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from sql.log.records import LogRecord
-from timers.payload import stored_json
+from shardclock.jsonb import stored_json
+from shardclock.log import LogRecord
 
 DONE, NOT_DONE, BAD_INPUT, NOT_THERE, WRONG_SCHEMA, ANSWER_LOST = range(6)
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")

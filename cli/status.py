@@ -15,8 +15,10 @@ from cli.session import with_session
 from cluster.settings import load_settings
 from service.hold import living_of, read_hold
 from service.words import counted
+from shardclock.log import LogRecord
+from shardclock.log.async_reading import log_end
 from sql.cluster.holders import ENGINE, SHARD, WORKER, Holder, list_holders
-from sql.log.records import LogRecord, follow, log_end
+from sql.log.records import follow
 from sql.metrics.processes import COUNTED_MAX as MEASURED_MAX
 from sql.metrics.processes import ProcessMeasures, measure_processes
 from sql.metrics.status import Status, read_status

@@ -7,7 +7,7 @@ from itertools import count
 
 from cluster.settings import Settings
 from embedded.server import EmbeddedPostgres
-from sql.backoff import Backoff
+from shardclock.backoff import Backoff
 from sql.clock.moved import require_real_clock
 from sql.cluster.rights import require_rights
 from sql.dsn import Dsn

@@ -16,7 +16,7 @@ from cluster.node import environment_with
 from cluster.restarts import Restarts
 from cluster.settings import PREFIX, InvalidSettings, Settings, load_settings
 from gateway.settings import CannotServe
-from sql.backoff import Backoff
+from shardclock.backoff import Backoff
 from sql.dsn import Dsn
 
 PAUSES = Backoff(1.0, 60.0)

@@ -2,7 +2,7 @@
 
 import time
 
-from sql.backoff import Backoff
+from shardclock.backoff import Backoff
 
 STEADY_S = 60.0  # a process that lived this long did not fail to start
 

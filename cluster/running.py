@@ -25,7 +25,7 @@ from cluster.restarts import Restarts
 from cluster.scratch import Scratch, short_place
 from cluster.settings import PREFIX, Settings
 from embedded.server import EmbeddedPostgresError
-from sql.backoff import Backoff
+from shardclock.backoff import Backoff
 from workers.app import App
 
 READY_S = 60.0

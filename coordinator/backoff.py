@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from sql.backoff import Backoff
+from shardclock.backoff import Backoff
 
 STARTING_S = 5.0  # an actor that dies this soon has failed to start
 PAUSE_MAX_S = 30.0

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from coordinator.plan import KeeperState
-from sql.backoff import Backoff
+from shardclock.backoff import Backoff
 
 FIRST_S = 10.0
 MAX_S = 60.0  # Ray itself declares a silent node dead after about a minute

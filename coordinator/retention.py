@@ -4,7 +4,7 @@ import time
 
 import structlog
 
-from sql.backoff import Backoff
+from shardclock.backoff import Backoff
 from sql.log.partitions import OldestDay, drop_log_partition, ensure_log_partitions, forget_holders, mark_day
 from sql.session import Session, StatementRefused, StoreUnavailable
 

@@ -7,8 +7,8 @@ from itertools import pairwise
 
 from demo.calls import Call
 from demo.example import expected_end
+from shardclock.log import LogRecord
 from sql.deliveries.settle import Ending
-from sql.log.records import LogRecord
 
 ENDS = frozenset(Ending)  # what a record says that ends a delivery
 DYING_S = 1.0  # what a killed worker had sent to its handler's process may begin so long after the kill

@@ -26,9 +26,10 @@ from demo.example import example_lines
 from demo.verdict import Kill, Verdict, judge, promises
 from service.bulk_import import ImportReport, import_lines, numbered_lines
 from service.words import counted
+from shardclock.log import LogRecord
+from shardclock.log.async_reading import read_log
 from sql.cluster.holders import SHARD, WORKER, Holder, list_holders
 from sql.deliveries.handlers import declare_handlers
-from sql.log.records import LogRecord, read_log
 from sql.metrics.status import Status, read_status
 from sql.session import Session, StoreUnavailable
 from timers.refusal import InvalidTimer, Refusal

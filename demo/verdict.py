@@ -12,8 +12,8 @@ from datetime import datetime, timedelta
 from typing import TypeAlias
 
 from demo.delivery_verdict import DeliveryVerdict
+from shardclock.log import LogRecord
 from sql.clients.outcomes import Scheduled
-from sql.log.records import LogRecord
 from timers.model import NewTimer, slot_of
 from timers.occurrence import WITHOUT_END
 from timers.schedule import parse_schedule

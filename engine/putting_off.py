@@ -7,7 +7,7 @@ from engine.definitions import Gone, ModelRefused
 from engine.inbox import UnknownKind
 from engine.quotas import NoRoom
 from keepers.loops import one_line
-from sql.backoff import Backoff
+from shardclock.backoff import Backoff
 from sql.session import StatementRefused, StoreTooSlow
 
 TRIES_MAX, NEVER = 5, 2**31 - 1

@@ -9,7 +9,7 @@ import structlog
 from structlog.typing import FilteringBoundLogger
 
 from keepers.heartbeat import HolderEnded
-from sql.backoff import Backoff
+from shardclock.backoff import Backoff
 
 # When the keeper is asked to stop, a statement in flight may take this long to end. Then it is cancelled.
 DRAIN_S = 0.7

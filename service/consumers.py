@@ -1,7 +1,7 @@
 """Where a consumer group reads on: at the start or the end of the log, at a position, or at a moment."""
 
+from shardclock.log.async_reading import log_end
 from sql.log.groups import place_of
-from sql.log.records import log_end
 from sql.session import Session
 from timers.moment import parse_due_date
 from timers.refusal import InvalidTimer, Refusal, shortened

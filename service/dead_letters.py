@@ -10,6 +10,7 @@ from math import ceil
 from service.many import Changed, Many, some_of
 from service.redriving import WRONG_STATE, NotRedriven, Redriving
 from service.words import counted
+from shardclock.log.record import SIGNAL
 from sql.deliveries.dead_letters import (
     DeadLetter,
     DeadLetterFilter,
@@ -19,7 +20,6 @@ from sql.deliveries.dead_letters import (
     find_dead_letter_keys,
     find_dead_letters,
 )
-from sql.log.records import SIGNAL
 from sql.session import Session
 from timers.model import BIGINT_MAX
 from timers.refusal import Refusal, shortened

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from service.many import Changed, Many
+from shardclock.log import LogRecord
 from sql.clients.history import records_of
 from sql.clients.verbs import TimerRef
 from sql.deliveries import verbs
 from sql.deliveries.find import DeliveryFilter, DeliveryState, FoundDelivery, Place, find_deliveries, find_delivery
-from sql.log.records import LogRecord
 from sql.session import Session, StatementRefused
 from timers.model import BIGINT_MAX
 from timers.refusal import Refusal, shortened

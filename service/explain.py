@@ -12,9 +12,9 @@ from service.job_runs import TARGET_OF_JOB
 from service.outlook import outlook_of
 from service.story import Story, by_whom, deciding, detail_of, shown
 from service.words import counted
+from shardclock.log import LogRecord
 from sql.claims.claim import RAMP_AFTER_S
 from sql.clients.history import TimerState
-from sql.log.records import LogRecord
 from timers.refusal import InvalidTimer
 
 PUNCTUAL = timedelta(seconds=1)  # for a firing that was later than this, the answer gives a reason

@@ -4,7 +4,7 @@ from service.deliveries import in_hand_of
 from service.job_runs import TARGET_OF_JOB
 from service.story import Story, by_whom, detail_of, shown
 from service.words import counted
-from sql.log.records import LogRecord
+from shardclock.log import LogRecord
 
 ENDS_OF_DELIVERY = {
     "DELIVERED": "delivered to",

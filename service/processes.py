@@ -10,12 +10,12 @@ from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
 from service.undeclared import undeclared_among
+from shardclock.jsonb import DEPTH_MAX, TOO_DEEP, UNREADABLE, is_too_deep
 from sql.deliveries.targets import declared_targets
 from sql.processes import definitions, instances
 from sql.processes.definitions import Deployed, DescribedProcess, StoredDefinition
 from sql.processes.instances import WholeInstance
 from sql.session import Session, StatementRefused
-from timers.payload import DEPTH_MAX, TOO_DEEP, UNREADABLE, is_too_deep
 from timers.refusal import Refusal
 
 NOT_THERE = "P0002"  # the state with which the functions refuse what names nothing, in a sentence for users

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from service.hold import Hold, read_hold
+from shardclock.log import LogRecord
 from sql.clients.history import (
     PastHold,
     TimerState,
@@ -18,7 +19,6 @@ from sql.clients.history import (
 )
 from sql.clients.verbs import TimerRef
 from sql.deliveries.find import DeliveryState, find_delivery
-from sql.log.records import LogRecord
 from sql.session import Session
 
 

@@ -15,7 +15,7 @@ SILENCE_S = 30.0
 
 
 class HintListener:
-    """Receive hints on the connection of one who waits: a consumer, a worker, an engine, a shard or a gateway."""
+    """Receive hints on the connection of a waiting worker, engine, shard or gateway."""
 
     def __init__(self, session: Session, channel: str) -> None:
         self._session = session

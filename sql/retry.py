@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from sql.backoff import Backoff
+from shardclock.backoff import Backoff
 from sql.session import StoreUnavailable
 
 T = TypeVar("T")

@@ -7,6 +7,7 @@ from typing import Self
 
 import asyncpg
 
+from shardclock.sql.statement import Statement as ClientStatement
 from sql.dsn import Dsn, InvalidDsn
 from sql.pinned import PINNED, PoolerInBetween, connect
 from sql.statements import statement
@@ -194,6 +195,15 @@ class Session:
         """Run a statement that returns one row or none."""
         rows = await self.rows(statement_name, **values)
         return rows[0] if rows else None
+
+    async def answer(self, statement: ClientStatement, asked: str) -> str | None:
+        """Run a statement of the client's, which takes one text and gives one.
+
+        errors:  as `rows`
+        """
+        async with self.connection() as connection:
+            answer: str | None = await connection.fetchval(statement.with_place("$1"), asked)
+            return answer
 
     async def rows_telling(self, statement_name: str, /, **values: object) -> list[Record]:
         """Run a statement that reads no table, in no transaction; by `:tenants` it tells whom the session serves."""

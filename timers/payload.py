@@ -4,25 +4,18 @@ import json
 import re
 from collections import Counter
 from decimal import Decimal
-from itertools import accumulate
-from typing import Any, NoReturn
+from typing import NoReturn
 
+from shardclock.jsonb import DEPTH_MAX, STRING, TOO_DEEP, has_nul, is_too_deep
 from timers.refusal import InvalidTimer, shortened
 from timers.texts import HALF_PAIR, NOT_UTF8, NUL
 
 PAYLOAD_BYTES_MAX = 65_536
-DEPTH_MAX = 100
 INTEGER_DIGITS_MAX = 308
 
-STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 EXPONENTIAL = re.compile(r"[0-9.]+e[+-][0-9]+")
 # jsonb writes a number without an exponent: at worst 5e-324 with 326 characters instead of 6.
 JSONB_GROWTH_MAX = 60
-BRACKET = re.compile(r"[\[\]{}]")
-# An escaped NUL has an odd number of backslashes before u0000; after an even number, u0000 is plain text.
-ESCAPED_NUL = re.compile(r"(?<!\\)(?:\\\\)*+\\u0000")
-TOO_DEEP = f"is nested deeper than {DEPTH_MAX} levels; flatten it"
-UNREADABLE = "unreadable"  # the only key of the object that stands for a document which can't be read
 
 
 def parse_payload(text: str | bytes) -> str:
@@ -77,36 +70,6 @@ def read_json(text: str | bytes, *, bytes_max: int, around: int = 0) -> object:
     if is_too_deep(decoded, DEPTH_MAX + around):
         raise InvalidTimer(f"{shortened(decoded)} {TOO_DEEP}")
     return value
-
-
-def stored_json(text: str) -> Any:
-    """Read JSON of the database for an answer; a document that no client could read becomes an object that says why.
-
-    The document came in by a way without a check. It must not make the other rows of its answer unreadable.
-    """
-    why = f"it {TOO_DEEP}" if is_too_deep(text) else None
-    try:
-        return json.loads(text) if why is None else {UNREADABLE: why}
-    except ValueError as error:  # a number of thousands of digits
-        return {UNREADABLE: f"it can't be read: {error}"}
-
-
-def is_unreadable(value: object) -> bool:
-    """Say whether `stored_json` could not read a document."""
-    return isinstance(value, dict) and value.keys() == {UNREADABLE}
-
-
-def is_too_deep(text: str, levels: int = DEPTH_MAX) -> bool:
-    """Say whether a text of JSON has more lists and objects around each other than these."""
-    if text.count("[") + text.count("{") <= levels:
-        return False
-    steps = (1 if bracket in "[{" else -1 for bracket in BRACKET.findall(STRING.sub("", text)))
-    return any(depth > levels for depth in accumulate(steps))
-
-
-def has_nul(text: str) -> bool:
-    """Say whether a text of JSON holds a NUL character, which jsonb can't."""
-    return "\\u0000" in text and ESCAPED_NUL.search(text) is not None
 
 
 def _decoded(text: str | bytes, bytes_max: int) -> str:

@@ -21,7 +21,7 @@ from datetime import datetime
 from typing import Any
 
 from shardclock import Failed, Outcome
-from sql.backoff import Backoff
+from shardclock.backoff import Backoff
 from sql.deliveries.claim import ClaimedDelivery
 from workers.handler import HandlerSpec
 from workers.process import CallResult, HandlerProcess

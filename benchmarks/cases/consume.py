@@ -4,14 +4,17 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
+
+import asyncpg
 
 from benchmarks.cases.case import Case, Figure, Figures, Part, lags_of
 from benchmarks.cases.drain import drained_per_s
 from benchmarks.contenders import OnRay
 from benchmarks.contenders.contender import Batch, Contender, Firing
-from sql.log.consuming import Work, consume
-from sql.log.groups import drop_group, open_group
-from sql.log.records import LogRecord
+from shardclock.log import LogRecord, consume
+from shardclock.log.async_groups import open_group
+from sql.log.groups import drop_group
 from sql.session import Connection
 
 GROUP = "benchmark"
@@ -39,11 +42,12 @@ class Consumers(OnRay):
             await connection.execute(MADE)
 
     @asynccontextmanager
-    async def consuming(self, work: Work) -> AsyncIterator[None]:
+    async def consuming(self, work: Any) -> AsyncIterator[None]:
         """Run the group's members during a block; raise what one of them raised."""
         partitions = self.members
         members = [
-            asyncio.create_task(consume(self.dsn, GROUP, work, partitions=partitions)) for _ in range(self.members)
+            asyncio.create_task(consume(lambda: asyncpg.connect(self.dsn), GROUP, work, partitions=partitions))
+            for _ in range(self.members)
         ]
         try:
             yield

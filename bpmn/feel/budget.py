@@ -8,7 +8,7 @@ import time
 from datetime import datetime
 
 from bpmn.feel.refusal import TooLong
-from timers.payload import DEPTH_MAX, TOO_DEEP
+from shardclock.jsonb import DEPTH_MAX, TOO_DEEP
 
 STEPS_MAX = 100_000
 LIST_ITEMS_MAX = 100_000

@@ -13,7 +13,7 @@ from bpmn.model.definition import Assignment
 from bpmn.model.expressions import Text
 from bpmn.step.spending import Spending
 from bpmn.step.state import ROOT, Instance, Token
-from timers.payload import DEPTH_MAX, TOO_DEEP
+from shardclock.jsonb import DEPTH_MAX, TOO_DEEP
 from timers.refusal import shortened
 
 LOOKUPS_MAX = 3  # variables that one sentence names

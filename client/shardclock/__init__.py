@@ -23,6 +23,10 @@ in `shardclock.http`.
 The same in the transaction that is open on a connection of yours, with `import shardclock.sql`. What both clients have
 in common is in `shardclock.api`.
 
+    await shardclock.consume(lambda: asyncpg.connect(DSN), "billing", bill)
+
+Work for each record of the log, exactly once, with connections of yours: `shardclock.log`.
+
 `timer` is what a handler gets, `handler` declares it (with `policy`, `durations` and `signature`), `app` finds the
 handlers of a module, `calling` calls them (with `payload` and `deadline`), `outcome` says how an attempt ended (with
 `raised`, `result`, `recorded` and `reason`), `testing` calls them in a user's tests (with `stepping`, which finds a
@@ -51,9 +55,15 @@ if TYPE_CHECKING:
     from shardclock.http import ApiError as ApiError
     from shardclock.http import AsyncClient as AsyncClient
     from shardclock.http import Client as Client
+    from shardclock.log import LogRecord as LogRecord
+    from shardclock.log import consume as consume
+    from shardclock.log import consume_leased as consume_leased
+    from shardclock.log import consume_once as consume_once
+    from shardclock.log import read_log as read_log
 
-# What needs httpx2 is imported when it is asked for: handlers must import `shardclock` cheaply, and without it.
+# What a handler does not need is imported when it is asked for: handlers must import `shardclock` cheaply.
 OF_HTTP = ("ApiError", "AsyncClient", "Client")
+OF_LOG = ("LogRecord", "consume", "consume_leased", "consume_once", "read_log")
 
 __all__ = [
     "COMPLETED",
@@ -96,10 +106,14 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import the client of the HTTP API once somebody asks for it.
+    """Import the client of the HTTP API, or the consumers of the log, at their first use.
 
     errors:  ImportError  httpx2 is not installed; it says how to install it
     """
+    if name in OF_LOG:
+        from shardclock import log
+
+        return getattr(log, name)
     if name not in OF_HTTP:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from shardclock import http

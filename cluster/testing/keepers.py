@@ -15,12 +15,12 @@ from cluster.testing.webhooks import EVERYWHERE, WebhookBook
 from engine.settings import EngineSettings
 from engine.stepped import SteppedEngine
 from keepers.clock import PostgresClock
+from shardclock.log.record import SIGNAL
 from shards.settings import ShardSettings
 from shards.stepped import SteppedShard
 from sql.clock.moved import NextDue
 from sql.cluster.holders import ENGINE, SHARD, WORKER, Incarnation, assign
 from sql.cluster.leadership import lead
-from sql.log.records import SIGNAL
 from sql.session import Session
 from workers.here import HandlerHere, RunHere
 from workers.settings import WorkerSettings

@@ -15,10 +15,11 @@ from cluster.testing.keepers import Keepers, keeping
 from cluster.testing.moments import Moment, target_of
 from cluster.testing.progress import Progress
 from cluster.testing.webhooks import Webhook, WebhookBook
+from shardclock.log import LogRecord
+from shardclock.log.async_reading import read_log
 from sql.clock.moved import NextDue, move, next_due
 from sql.deliveries.find import DeliveryFilter, FoundDelivery, find_deliveries
 from sql.log.partitions import ensure_log_partitions
-from sql.log.records import LogRecord, read_log
 from sql.session import Session
 
 if TYPE_CHECKING:

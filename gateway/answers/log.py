@@ -6,8 +6,8 @@ from typing import Any, Self
 from pydantic import Field
 
 from gateway.answers.answer import DUE, KEY, MOMENT, NAME, PAYLOAD, TENANT, Answer, value_of
+from shardclock.log import LogRecord
 from sql.log.groups import Group
-from sql.log.records import LogRecord
 
 LEASE_TOKEN = Field(examples=["WzAsIDEsIDgwMCwgMCwgODEyLCA3XQ=="])
 

@@ -21,8 +21,12 @@ from gateway.requests.problems import CONFLICT, NOT_FOUND, REFUSED, Problem
 from gateway.requests.wait import WaitForMore, wait_s_of
 from gateway.routes.waiting import look_until
 from service.consumers import position_of
-from sql.log.groups import GroupDiffers, Place, drop_group, list_groups, open_group, reset_group
-from sql.log.leasing import Batch, LeaseLost, lease_batch, move_place
+from shardclock.log import AsyncBatch as Batch
+from shardclock.log import GroupDiffers, LeaseLost
+from shardclock.log.async_groups import move_place, open_group
+from shardclock.log.async_leasing import lease_batch
+from shardclock.log.place import PartitionPlace
+from sql.log.groups import drop_group, list_groups, reset_group
 from sql.session import ALL_TENANTS
 from timers.model import BIGINT_MAX, SLOTS
 from timers.refusal import shortened
@@ -164,16 +168,16 @@ def _lease_s_of(text: str) -> float:
     return lease_s
 
 
-def _token_of(place: Place) -> str:
+def _token_of(place: PartitionPlace) -> str:
     numbers = (place.partition, place.partitions, place.position, place.attempts, place.horizon, place.lease)
     return base64.urlsafe_b64encode(json.dumps(numbers).encode()).decode()
 
 
-def _place_of(token: str, group: str) -> Place:
+def _place_of(token: str, group: str) -> PartitionPlace:
     try:
         numbers = [int(number) for number in json.loads(base64.urlsafe_b64decode(token.encode()))]
         if len(numbers) == 6 and max(map(abs, numbers)) < 2**63:
-            return Place(group, *numbers)
+            return PartitionPlace(group, *numbers)
     except (ValueError, TypeError, OverflowError, RecursionError):
         pass
     raise Problem(REFUSED, f"token {shortened(token)} is of no lease; send the one that the lease gave")

@@ -19,7 +19,9 @@ from gateway.requests.listing import PIECE_BYTES, listing
 from gateway.requests.problems import Problem
 from gateway.requests.wait import WaitForMore, wait_s_of
 from gateway.routes.waiting import look_until
-from sql.log.records import LogRecord, OwnRecords, log_end, read_own
+from shardclock.log import LogRecord
+from shardclock.log.async_reading import log_end
+from sql.log.records import OwnRecords, read_own
 from sql.session import NO_TENANTS, StoreUnavailable
 from sql.turns import Turns
 from timers.model import BIGINT_MAX

@@ -37,9 +37,10 @@ from service.filters import moment_of
 from service.moves import destination_of, move, operated_to
 from service.story import gather
 from shardclock.api.changes import CANCELED, OPERATED, PAUSED, RESCHEDULED, RESUMED, RUN
+from shardclock.log import LogRecord
 from sql.clients.history import find_timers, records_of
 from sql.clients.verbs import TimerRef, cancel_timer, operate_timer, pause_timer, resume_timer, run_timer
-from sql.log.records import PAGE_BYTES, LogRecord
+from sql.log.records import PAGE_BYTES
 from sql.metrics.status import read_clock
 from sql.session import Session
 from timers.model import NewTimer

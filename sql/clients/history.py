@@ -8,8 +8,9 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import NamedTuple, TypeVar
 
+from shardclock.log import LogRecord
 from sql.clients.verbs import TimerRef
-from sql.log.records import LogRecord, bytes_of, record_of
+from sql.log.records import bytes_of, record_of
 from sql.session import NOT_ALLOWED, Record, Session, StatementRefused
 from timers.refusal import InvalidTimer
 

@@ -2,7 +2,7 @@
 --
 -- in:    :timer_key bigint or null, :name text or null, :tenant_id text, :moment timestamptz,
 --        :limit bigint, how many at most before it, and how many after it
--- out:   the columns of read_log, the oldest first
+-- out:   the columns of records_at, the oldest first
 -- locks: nothing
 -- index: command_log_by_timer_key or command_log_by_name, from the moment backwards and forwards
 with around as (

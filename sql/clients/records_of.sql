@@ -1,7 +1,7 @@
 -- Reads the last records of a timer, or of all timers that had a name.
 --
 -- in:    :timer_key bigint or null, :name text or null, :tenant_id text, :limit bigint
--- out:   the columns of read_log, the newest first
+-- out:   the columns of records_at, the newest first
 -- locks: nothing
 -- index: command_log_by_timer_key or command_log_by_name
 select

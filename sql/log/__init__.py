@@ -1,12 +1,8 @@
-"""The command log: read so that no record is skipped and none is read twice, alone or as a consumer group.
+"""The command log, where the server alone needs it; consumers, and all that reads it in order: `shardclock.log`.
 
-records     read the log by position
+records     the records of some tenants, and all as they come
 ends        find the records that ended timers
-groups      consumer groups: their places, their lag, the records they have set aside
-consuming   work in the transaction that moves the group's place: exactly once, in Postgres
-leasing     work outside Postgres: lease a batch, do the work, acknowledge
-member      what both kinds of consumer share: turns, retries, waiting
-pace        how many records a batch has, so that its work takes about a second
+groups      consumer groups: their lag, the records they have set aside, and what an operator does to them
 hints       notices that the log has new records
-partitions  the days of the log: made ahead, dropped when nobody needs them
+partitions  the days of the log: made ahead, dropped when no group needs them
 """

@@ -7,7 +7,8 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import NamedTuple
 
-from sql.log.records import UNDELIVERED, LogRecord, record_of
+from shardclock.log.record import UNDELIVERED, LogRecord
+from sql.log.records import record_of
 from sql.session import Record, Session
 
 # Whatever a timer's target is; it has ended when it fires only if no delivery follows.

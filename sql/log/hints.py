@@ -2,8 +2,6 @@
 
 from sql.session import Session
 
-CHANNEL = "shardclock_log"
-
 
 async def send_hint(session: Session) -> bool:
     """Tell waiting consumers to read the log; False if there is no group.

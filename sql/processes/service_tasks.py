@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from shardclock.jsonb import stored_json
 from sql.deliveries.claim import Lane
 from sql.processes.variables import write_variables
 from sql.session import Session
-from timers.payload import stored_json
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
+from shardclock.jsonb import stored_json
 from sql.processes.variables import write_variables
 from sql.session import Session
 from sql.statements import statement
-from timers.payload import stored_json
 from timers.refusal import Refusal, shortened
 
 ACTS_MAX = 1_000

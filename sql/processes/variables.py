@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from timers.payload import TOO_DEEP, has_nul, is_too_deep
+from shardclock.jsonb import TOO_DEEP, has_nul, is_too_deep
 from timers.refusal import Refusal, shortened
 from timers.texts import fault_of, faults_of
 

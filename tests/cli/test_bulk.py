@@ -15,7 +15,7 @@ from rich.console import Console
 
 from cli import bars
 from service import bulk_change
-from sql.backoff import Backoff
+from shardclock.backoff import Backoff
 from sql.clients.history import find_keys
 from sql.retry import Retry
 from sql.session import Session, StoreUnavailable

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from sql.log.consuming import consume_once
-from sql.log.groups import open_group
+from shardclock.log.async_groups import open_group
 from tests.support.cli_asserts import DONE, NOT_DONE, assert_refused
-from tests.support.consumers import append, member_session
+from tests.support.consumers import append, consume_once, member_session
 from tests.support.factories import query
 from tests.support.program import Shell
 

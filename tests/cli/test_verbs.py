@@ -8,7 +8,7 @@ from unittest import mock
 import pytest
 
 from cli import verbs
-from sql.backoff import Backoff
+from shardclock.backoff import Backoff
 from sql.retry import Retry
 from sql.session import Session, StoreUnavailable
 from tests.support.cli_asserts import DONE, DOWN, NOT_DONE, NOT_THERE, assert_refused, count, end_all

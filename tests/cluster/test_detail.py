@@ -9,10 +9,10 @@ import psycopg
 import pytest
 
 import shardclock.testing
+from shardclock.log import LogRecord
 from shardclock.sql import timers
-from sql.log.consuming import consume_once
-from sql.log.records import LogRecord
 from sql.session import Connection, Session
+from tests.support.consumers import consume_once
 
 pytestmark = pytest.mark.asyncio
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from cluster.restarts import STEADY_S, Restarts
-from sql.backoff import Backoff
+from shardclock.backoff import Backoff
 
 
 @pytest.fixture

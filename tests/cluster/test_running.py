@@ -18,7 +18,7 @@ import pytest
 from demo.verdict import judge
 from embedded.server import EmbeddedPostgres
 from service.bulk_import import ImportReport, import_lines
-from sql.log.records import read_log
+from shardclock.log.async_reading import read_log
 from sql.session import Session
 from tests.support.cluster_process import STOP_S, ClusterProcess
 from tests.support.connections import AWAY

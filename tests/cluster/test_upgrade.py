@@ -17,9 +17,10 @@ from pathlib import Path
 import pytest
 
 from demo.verdict import Verdict, judge
+from shardclock.log import LogRecord
+from shardclock.log.async_reading import read_log
 from sql.clients.outcomes import Refused, Scheduled
 from sql.clients.scheduling import draw_keys, schedule_timers
-from sql.log.records import LogRecord, read_log
 from sql.session import Session
 from tests.support import ROOT
 from tests.support.cli_asserts import BAD_INPUT, DONE, DOWN, NOT_DONE, NOT_THERE

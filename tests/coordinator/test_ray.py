@@ -14,11 +14,12 @@ import psutil
 import pytest
 
 from demo.verdict import Kill, Verdict, judge
+from shardclock.log import LogRecord
+from shardclock.log.async_reading import read_log
 from sql.clients.outcomes import Refused, Scheduled
 from sql.clients.scheduling import draw_keys, schedule_timers
 from sql.cluster.holders import SHARD, Holder
 from sql.cluster.leadership import scale
-from sql.log.records import LogRecord, read_log
 from sql.session import Session
 from tests.support.factories import holders_of, query, value
 from tests.support.rays import RayOfNodes

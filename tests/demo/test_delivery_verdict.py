@@ -12,7 +12,7 @@ import pytest
 from demo.calls import Call
 from demo.delivery_verdict import DeliveryVerdict, judge_deliveries
 from demo.example import BUSY, CLOSED, OPEN
-from sql.log.records import LogRecord
+from shardclock.log import LogRecord
 
 START = datetime(2030, 1, 31, 8, tzinfo=UTC)
 KILLED_S = 100.0

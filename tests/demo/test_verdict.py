@@ -10,8 +10,8 @@ import pytest
 
 from demo.delivery_verdict import DeliveryVerdict
 from demo.verdict import Kill, Verdict, judge
+from shardclock.log import LogRecord
 from sql.clients.outcomes import Scheduled
-from sql.log.records import LogRecord
 from timers.model import NewTimer
 
 START = datetime(2030, 1, 31, 8, tzinfo=UTC)

@@ -12,10 +12,10 @@ import pytest
 from starlette.types import Message
 
 from gateway.waits import timer_ends
+from shardclock.log import LogRecord
 from sql.deliveries.claim import ClaimedDelivery
 from sql.hints import HintListener
 from sql.log.ends import find_ends
-from sql.log.records import LogRecord
 from sql.session import Session, StoreUnavailable
 from tests.support.deliveries import HANDLER, WorkerClient, add_worker, dead, declare, done
 from tests.support.factories import BOUND_S, HolderClient, add_timers, query, value

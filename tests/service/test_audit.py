@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from service.audit import SHOWN, WHAT_BYTES_MAX, WITHHELD, shown
-from timers.payload import has_nul
+from shardclock.jsonb import has_nul
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),

@@ -12,7 +12,7 @@ import pytest
 from service import bulk_import
 from service.bulk_import import ImportReport, import_lines
 from service.lines import ImportBroken
-from sql.backoff import Backoff
+from shardclock.backoff import Backoff
 from sql.retry import Retry
 from sql.session import Session
 from tests.support.factories import BOUND_S, query, value

@@ -11,15 +11,14 @@ from typing import Any
 
 import pytest
 
-from sql.log import consuming as consuming_module
-from sql.log.consuming import consume, consume_once
-from sql.log.groups import open_group
-from sql.log.leasing import lease_batch
+from shardclock.log import LogRecord
+from shardclock.log import async_consuming as consuming_module
+from shardclock.log.async_groups import open_group
+from shardclock.log.async_leasing import lease_batch
 from sql.log.partitions import drop_log_partition, ensure_log_partitions
-from sql.log.records import LogRecord
 from sql.session import Connection
 from tests.support import sql_client
-from tests.support.consumers import append, consuming, group_of, member_session, until
+from tests.support.consumers import append, consume, consume_once, consuming, group_of, member_session, until
 from tests.support.factories import BOUND_S, live_through, query
 from tests.support.log_days import add_records, days_ahead, lose, partitions
 from tests.support.roles import OPERATOR, as_role

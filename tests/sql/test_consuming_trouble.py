@@ -6,17 +6,14 @@ import asyncio
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
 
 import asyncpg
 import pytest
-from structlog.testing import capture_logs
 
-from sql.log.consuming import consume
-from sql.log.leasing import Batch, consume_leased
-from sql.log.records import LogRecord
+from shardclock.log import AsyncBatch as Batch
+from shardclock.log import LogRecord
 from sql.session import Connection
-from tests.support.consumers import append, consuming, group_of, until
+from tests.support.consumers import append, capture_logs, consume, consume_leased, consuming, group_of, until
 from tests.support.factories import query
 from tests.support.roles import as_role
 from tests.support.waiting import eventually
@@ -106,8 +103,8 @@ async def test_a_text_that_the_database_cannot_hold_is_noted_without_its_letters
 async def test_work_that_blocks_for_longer_than_its_session_may_is_counted_and_goes_alone(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sql.log.consuming.WORK_S", 0.4)
-    monkeypatch.setattr("sql.log.member.WORK_S", 0.4)  # so its session may take 0.6 s
+    monkeypatch.setattr("shardclock.log.async_consuming.WORK_S", 0.4)
+    monkeypatch.setattr("shardclock.log.async_member.WORK_S", 0.4)  # so its session may take 0.6 s
     await append(dsn, *range(1, 23))
     tries: list[int] = []
 
@@ -132,7 +129,7 @@ async def test_work_that_blocks_for_longer_than_its_session_may_is_counted_and_g
 async def test_work_that_blocks_for_too_long_is_undone_also_if_its_session_lives(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sql.log.consuming.WORK_S", 0.1)
+    monkeypatch.setattr("shardclock.log.async_consuming.WORK_S", 0.1)
     await append(dsn, 1)
 
     async def blocking(*_: object) -> None:
@@ -251,12 +248,3 @@ async def test_work_may_have_savepoints(dsn: str) -> None:
 
 async def _is_at(dsn: str, position: int) -> bool:
     return bool(await query(dsn, "select from shardclock.consumers where position = $1", position))
-
-
-@pytest.mark.parametrize("way", [consume, consume_leased])
-async def test_work_that_is_a_plain_function_is_refused_at_once(way: Any) -> None:
-    def work(*_: Any) -> None:
-        """Do no work."""
-
-    with pytest.raises(TypeError, match=r"work must be `async def`.*work is a plain function"):
-        await way("postgresql://127.0.0.1:1/none", "g", work)

@@ -9,11 +9,11 @@ import pytest
 
 from service import processes
 from shardclock import recorded
+from shardclock.jsonb import DEPTH_MAX
 from sql.processes.variables import write_variables
 from sql.session import Session
 from tests.support.bpmn import model
 from tests.support.factories import query, value
-from timers.payload import DEPTH_MAX
 from timers.refusal import Refusal
 
 SENTENCE = r"is nested deeper than 100 levels; flatten it"

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import pickle
 import traceback
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from sql.dsn import Dsn, InvalidDsn
-from sql.log.consuming import consume
-from sql.log.records import LogRecord
-from sql.session import Connection, Session, StoreUnavailable
+from sql.session import Session, StoreUnavailable
 from tests.support.roles import as_role
 from tests.support.sql_client import session
 
@@ -70,12 +66,6 @@ def test_what_can_never_connect_is_refused_at_once_and_not_repeated(text: str, f
         with pytest.raises(InvalidDsn, match="must be a URL such as postgresql://") as refusal:
             refused()
         assert SECRET not in "".join(traceback.format_exception(refusal.value))
-    with pytest.raises(InvalidDsn):
-        asyncio.run(consume(text, "group", nothing))
-
-
-async def nothing(connection: Connection, records: Sequence[LogRecord]) -> None:
-    """Never come to it."""
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:

@@ -10,23 +10,25 @@ from functools import partial
 import asyncpg
 import pytest
 
-from sql.log.consuming import consume, consume_once
-from sql.log.groups import (
-    GroupDiffers,
-    GroupDropped,
-    Place,
-    drop_group,
-    list_groups,
-    note_failure,
-    open_group,
-    place_of,
-    reset_group,
-)
-from sql.log.leasing import Batch, consume_leased, lease_batch
-from sql.log.records import LogRecord, log_end, read_log
+from shardclock.log import AsyncBatch as Batch
+from shardclock.log import GroupDiffers, GroupDropped, LogRecord
+from shardclock.log.async_groups import note_failure, open_group
+from shardclock.log.async_leasing import lease_batch
+from shardclock.log.async_reading import log_end, read_log
+from shardclock.log.place import PartitionPlace
+from sql.log.groups import drop_group, list_groups, place_of, reset_group
 from sql.session import StatementRefused
 from tests.support import sql_client
-from tests.support.consumers import append, consuming, group_of, member_session, until
+from tests.support.consumers import (
+    append,
+    consume,
+    consume_leased,
+    consume_once,
+    consuming,
+    group_of,
+    member_session,
+    until,
+)
 from tests.support.factories import BOUND_S, HolderClient, add_timers, query, value
 from tests.support.roles import as_role
 
@@ -137,7 +139,7 @@ async def test_a_group_goes_to_another_place(dsn: str, place: int) -> None:
         async with operator(dsn) as client:
             place_now = await reset_group(client, "g", position=positions[0] - 1 + place)
         assert place_now == positions[0] - 1 + place
-        await consume_once(member, "g", note)  # type: ignore[arg-type]
+        await consume_once(member, "g", note)
 
     assert found == list(range(place + 1, 11))
 
@@ -189,7 +191,7 @@ async def test_a_place_beyond_the_end_is_refused_and_the_end_is_not(dsn: str) ->
 async def test_a_member_whose_group_was_dropped_ends_with_a_sentence(
     dsn: str, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sql.log.member.GROUP_S", 0.05)
+    monkeypatch.setattr("shardclock.log.async_member.GROUP_S", 0.05)
     consumer, begun = as_role(dsn, "consumer"), asyncio.Event()
 
     async def work(*_: object) -> None:
@@ -248,7 +250,7 @@ async def test_a_failure_in_a_transaction_ends_no_lease_of_the_next_member(dsn: 
     await append(dsn, 1)
     async with member_session(dsn) as one, member_session(dsn) as two:
         await open_group(one, "g")
-        undone = Place(group="g", partition=0, partitions=1, position=0, attempts=0, horizon=1)
+        undone = PartitionPlace(group="g", partition=0, partitions=1, position=0, attempts=0, horizon=1)
         batch = await lease_batch(two, "g", limit=10)
         assert batch is not None
         assert await note_failure(one, undone, "late", alone=True, wait_s=0.0) == 1
@@ -335,7 +337,7 @@ async def test_a_horizon_that_goes_back_takes_no_record_from_a_group(dsn: str, w
     ids=["a full batch", "all there was", "nothing of this partition"],
 )
 def test_a_place_moves_to_where_its_records_were_read_up_to(positions: list[int], full: bool, end: int) -> None:
-    place = Place(group="g", partition=0, partitions=1, position=10, attempts=0, horizon=20)
+    place = PartitionPlace(group="g", partition=0, partitions=1, position=10, attempts=0, horizon=20)
 
     assert place.end_of(positions, full=full) == end
 

@@ -10,10 +10,10 @@ from typing import Any
 import asyncpg
 import pytest
 
+from shardclock.log.async_reading import read_log
 from sql.cluster.holders import SHARD, Incarnation, beat, end_holders, list_holders, register_holder
 from sql.cluster.identity import read_identity, release
 from sql.cluster.leadership import lead
-from sql.log.records import read_log
 from sql.metrics.measures import measure_cluster
 from sql.session import Session
 from tests.support.factories import BOUND_S, HolderClient, add_timers, ends, query, waits

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from sql.log.consuming import consume_once
-from sql.log.groups import drop_group, note_failure, open_group, reset_group
-from sql.log.leasing import Batch, LeaseLost, consume_leased, lease_batch
+from shardclock.log import AsyncBatch as Batch
+from shardclock.log import LeaseLost
+from shardclock.log.async_groups import note_failure, open_group
+from shardclock.log.async_leasing import lease_batch
+from sql.log.groups import drop_group, reset_group
 from tests.support import sql_client
-from tests.support.consumers import append, group_of, member_session, until
+from tests.support.consumers import append, consume_leased, consume_once, group_of, member_session, until
 from tests.support.consumers import consuming as at_work
 from tests.support.factories import query, value
 from tests.support.leases import keys, lease, session

@@ -6,18 +6,24 @@ import asyncio
 from contextlib import suppress
 
 import pytest
-from structlog.testing import capture_logs
 
-from sql.log.groups import Place
-from sql.log.leasing import Batch, LeaseLost, consume_leased
-from sql.session import Session, StatementRefused
-from tests.support.consumers import append, group_of, until
+from shardclock.log import AsyncBatch as Batch
+from shardclock.log import LeaseLost
+from shardclock.log.async_link import AsyncLink
+from shardclock.log.place import PartitionPlace
+from sql.session import StatementRefused
+from tests.support.consumers import append, capture_logs, connecting, consume_leased, group_of, until
 from tests.support.consumers import consuming as at_work
 from tests.support.factories import BOUND_S, query, value
 from tests.support.leases import keys
 from tests.support.roles import as_role
 
 SHORT_S = 0.3
+
+
+def link(dsn: str) -> AsyncLink:
+    """Make the connection of a member."""
+    return AsyncLink(connecting(dsn), application="test", timeout_s=BOUND_S * 3)
 
 
 async def test_work_that_takes_longer_than_its_lease_keeps_it(dsn: str) -> None:
@@ -150,7 +156,7 @@ async def test_work_that_ends_although_its_lease_was_lost_acknowledges_nothing(
 
 
 async def test_a_lease_that_cannot_be_renewed_in_time_is_lost() -> None:
-    away, place = Session("postgresql://127.0.0.1:1/none", application="test"), Place("g", 0, 1, 0, 0, 1, 5)
+    away, place = link("postgresql://127.0.0.1:1/none"), PartitionPlace("g", 0, 1, 0, 0, 1, 5)
 
     await Batch(away, place, [], lease_s=30.0).renew()
 
@@ -166,8 +172,8 @@ async def test_work_of_a_member_that_gets_no_answer_ends_with_its_lease(asks: st
 
     async with await asyncio.start_server(silent, "127.0.0.1", 0) as server, asyncio.timeout(BOUND_S):
         port = server.sockets[0].getsockname()[1]
-        away = Session(f"postgresql://127.0.0.1:{port}/none", application="test", timeout_s=BOUND_S * 3)
-        batch = Batch(away, Place("g", 0, 1, 0, 0, 1, 5), [], lease_s=SHORT_S)
+        away = link(f"postgresql://127.0.0.1:{port}/none")
+        batch = Batch(away, PartitionPlace("g", 0, 1, 0, 0, 1, 5), [], lease_s=SHORT_S)
         asked = asyncio.create_task(batch.give_back(1, worked=True) if asks == "acknowledge" else batch.renew())
         await asyncio.sleep(0)
 

@@ -9,13 +9,14 @@ import sys
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
+from shardclock.log import AsyncBatch as Batch
+from shardclock.log.async_leasing import lease_batch
+from shardclock.log.async_link import AsyncLink
+from shardclock.sql.statement import Statement, statement
 from sql.log.groups import list_aside
-from sql.log.leasing import Batch, consume_leased, lease_batch
-from sql.session import Session
 from tests.support import ROOT
-from tests.support.consumers import append, group_of, until
+from tests.support.consumers import append, capture_logs, consume_leased, group_of, until
 from tests.support.consumers import consuming as at_work
 from tests.support.factories import BOUND_S, value
 from tests.support.leases import Work, die, keys, lease, session
@@ -23,7 +24,7 @@ from tests.support.roles import as_role
 
 DIES = """
 import asyncio, sys
-from sql.log.leasing import consume_leased
+from tests.support.consumers import consume_leased
 
 async def work(batch):
     for record in batch.records:
@@ -95,17 +96,17 @@ async def test_a_member_that_is_stopped_gives_its_lease_back(dsn: str) -> None:
 async def test_a_member_that_is_stopped_between_batches_leaves_no_lease_and_nothing_undone(
     dsn: str, monkeypatch: pytest.MonkeyPatch, asking_for: str
 ) -> None:
-    rows = Session.rows
+    answer = AsyncLink.answer
 
-    async def stopped(self: Session, name: str, /, **values: Any) -> Any:
-        if name == asking_for:
+    async def stopped(self: AsyncLink, sent: Statement, asked: str) -> Any:
+        if sent == statement(asking_for):
             member.cancel()
             await asyncio.sleep(0)
-        return await rows(self, name, **values)
+        return await answer(self, sent, asked)
 
     await append(dsn, 1)
     work = Work()
-    monkeypatch.setattr(Session, "rows", stopped)
+    monkeypatch.setattr(AsyncLink, "answer", stopped)
     member = asyncio.create_task(consume_leased(as_role(dsn, "consumer"), "g", work))
     async with asyncio.timeout(BOUND_S):
         await asyncio.wait([member])

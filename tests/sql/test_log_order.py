@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncpg
 import pytest
 
-from sql.log.records import log_end, read_log
+from shardclock.log.async_reading import log_end, read_log
 from sql.session import Session, StatementRefused
 from tests.support.factories import HolderClient, add_holder, add_schedule, add_timers, query, value, waits
 from tests.support.log_writers import fire_leased, foreign_write, keys_in, told

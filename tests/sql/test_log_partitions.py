@@ -7,10 +7,10 @@ import asyncio
 import asyncpg
 import pytest
 
-from sql.log.consuming import consume_once
 from sql.log.partitions import drop_log_partition, ensure_log_partitions
 from sql.session import StoreUnavailable
 from tests.support import sql_client
+from tests.support.consumers import consume_once
 from tests.support.factories import (
     HolderClient,
     add_holder,

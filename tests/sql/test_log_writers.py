@@ -9,7 +9,7 @@ from collections.abc import Callable
 import asyncpg
 import pytest
 
-from sql.log.records import read_log
+from shardclock.log.async_reading import read_log
 from tests.support.factories import BOUND_S, query, value
 from tests.support.log_writers import INSERT, LOG_COLUMNS, foreign_write
 from tests.support.sql_client import session

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from shardclock.log.record import UNDELIVERED
 from sql.log.ends import ENDS
-from sql.log.records import UNDELIVERED
 from sql.session import CLIENT_PLANS, Session
 from sql.statements import statement
 from tests.conftest import VERSIONS

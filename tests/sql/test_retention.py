@@ -8,10 +8,11 @@ from contextlib import suppress
 
 import pytest
 
-from sql.log.consuming import consume_once
+from shardclock.log import LogRecord
+from shardclock.log.async_groups import open_group
 from sql.log.partitions import OldestDay, drop_log_partition, ensure_log_partitions, forget_holders, mark_day
-from sql.log.records import LogRecord
 from sql.session import Connection, StatementRefused, StoreUnavailable
+from tests.support.consumers import consume_once
 from tests.support.factories import (
     HolderClient,
     add_holder,
@@ -52,7 +53,7 @@ async def test_a_day_that_a_group_has_yet_to_read_stays_and_so_do_all_after_it(e
         while await consume_once(client, "audit", nothing):
             pass
         await consume_once(client, "billing", nothing, limit=2)
-        await client.rows("open_group", group_name="new", partitions=None)
+        await open_group(client, "new")
 
         # When the day is to be dropped, then it stays for the first by name, as often as it is tried.
         kept = [await drop_log_partition(client, keep_days=1) for _ in range(2)]
@@ -97,7 +98,7 @@ async def test_a_group_whose_work_is_under_way_has_not_read_yet(dsn: str) -> Non
 async def test_an_empty_day_waits_for_nobody(dsn: str) -> None:
     await add_records(dsn, -5, 0)
     async with session(dsn) as client:
-        await client.rows("open_group", group_name="new", partitions=None)
+        await open_group(client, "new")
 
         assert await drop_log_partition(client, keep_days=1) == OldestDay(day_ahead(-5), dropped=True, kept_for=None)
 

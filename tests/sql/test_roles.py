@@ -11,18 +11,18 @@ from uuid import uuid4
 import asyncpg
 import pytest
 
+from shardclock.log import LogRecord, async_reading
 from sql import migrate as module
 from sql.clients.history import Filter, find_timers
 from sql.clients.scheduling import schedule_timers
 from sql.clients.verbs import TimerRef, cancel_timer, cancel_timers
 from sql.clients.writing import Drawn
-from sql.log.consuming import consume_once
 from sql.log.partitions import ensure_log_partitions
-from sql.log.records import LogRecord, read_log
 from sql.migrate import Applied, as_script, migrate
 from sql.scripts import Script, steps
 from sql.session import Connection, Session, StatementRefused
 from tests.support import ROOT
+from tests.support.consumers import consume_once
 from tests.support.factories import BOUND_S, add_timers, query, value
 from tests.support.postgres import Server
 from tests.support.roles import COMMANDS, ROLES, as_role
@@ -301,7 +301,7 @@ async def test_the_shard_role_has_days_of_the_log_made_and_can_make_nothing_else
 
 async def test_the_reader_role_writes_nothing(each_dsn: str) -> None:
     async with session(each_dsn, "reader") as reader:
-        assert await read_log(reader, 0) == []
+        assert await async_reading.read_log(reader, 0) == []
         for text in ("select shardclock.schedule_timer(delay => 'PT1H')", "delete from shardclock.timers"):
             await refused(reader, text)
 

@@ -17,6 +17,7 @@ import psutil
 import pytest
 
 from embedded.server import EmbeddedPostgres
+from shardclock.log.async_groups import open_group
 from sql.cluster.holders import cut_off
 from sql.migrate import migrate
 from sql.session import QUEUE_PLANS, UNSYNCED, Session, StatementRefused, StoreUnavailable
@@ -62,16 +63,16 @@ async def test_a_server_that_is_away_is_unavailable_until_it_comes(tmp_path: Pat
     name = dsn.partition("?")[0]
     async with session(f"{name}?host={nowhere}&port=5432") as client:
         with pytest.raises(StoreUnavailable):
-            await client.rows("log_end")
+            await client.rows("read_clock")
         nowhere.symlink_to(dsn.partition("host=")[2].partition("&")[0])
 
-        assert await client.row("log_end")
+        assert await client.row("read_clock")
 
 
 async def test_nobody_listening_on_a_port_is_unavailable() -> None:
     async with session("postgresql://postgres@127.0.0.1:1/none") as client:
         with pytest.raises(StoreUnavailable, match="Connect"):
-            await client.rows("log_end")
+            await client.rows("read_clock")
 
 
 async def test_an_idle_backend_that_was_terminated_is_replaced_unnoticed(each_dsn: str) -> None:
@@ -87,14 +88,14 @@ async def test_a_backend_terminated_at_work_is_unavailable_once_and_then_replace
     async with session(each_dsn) as holder, session(each_dsn) as client, holder.transaction() as connection:
         pid = await backend_of(client)
         await connection.execute("lock table shardclock.consumers")
-        task = asyncio.create_task(client.rows("open_group", group_name="g", partitions=None))
+        task = asyncio.create_task(open_group(client, "g"))
         await until_blocked(each_dsn, pid, task)
         await connection.execute("select pg_terminate_backend($1)", pid)
 
         with pytest.raises(StoreUnavailable):
             await task
 
-        assert await client.row("log_end")
+        assert await client.row("read_clock")
         assert await backend_of(client) != pid
 
 
@@ -108,7 +109,7 @@ async def test_a_backend_terminated_within_a_transaction_undoes_it(dsn: str) -> 
         with pytest.raises(StoreUnavailable):
             await work(client)
 
-        assert await client.row("log_end")
+        assert await client.row("read_clock")
     assert await value(dsn, "select count(*) from shardclock.consumers") == 0
 
 
@@ -129,7 +130,7 @@ async def test_a_lock_that_is_not_had_in_time_is_unavailable(dsn: str) -> None:
         await connection.execute("lock table shardclock.consumers")
 
         with pytest.raises(StoreUnavailable, match="timeout"):
-            await client.rows("open_group", group_name="g", partitions=None)
+            await open_group(client, "g")
 
 
 async def test_a_transaction_left_open_is_ended_by_the_server_before_the_lease(dsn: str) -> None:
@@ -176,14 +177,14 @@ async def test_a_cancelled_task_leaves_no_half_read_connection(dsn: str) -> None
     async with session(dsn) as holder, session(dsn) as client, holder.transaction() as connection:
         pid = await backend_of(client)
         await connection.execute("lock table shardclock.consumers")
-        task = asyncio.create_task(client.rows("open_group", group_name="g", partitions=None))
+        task = asyncio.create_task(open_group(client, "g"))
         await until_blocked(dsn, pid, task)
 
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
 
-        assert await client.row("log_end"), "the answer to this question, not to the one before"
+        assert await client.row("read_clock"), "the answer to this question, not to the one before"
         assert await backend_of(client) != pid
 
 
@@ -192,13 +193,13 @@ async def test_a_refusal_tells_which_rule_and_leaves_the_connection_as_it_was(ds
         pid = await backend_of(client)
 
         with pytest.raises(StatementRefused) as refusal:
-            await client.rows("open_group", group_name="g" * 201, partitions=None)
+            await open_group(client, "g" * 201)
         with pytest.raises(StatementRefused) as overflow:
             async with client.connection() as connection:
                 await connection.fetch("select timestamptz '294276-12-31' + interval '1 year'")
 
         with pytest.raises(StatementRefused, match="int32") as too_large:
-            await client.rows("open_group", group_name="g", partitions=2**31)
+            await client.rows("list_aside", group_name="g", page_size=2**31)
 
         assert too_large.value.are_values_at_fault
         assert (refusal.value.sqlstate, refusal.value.constraint) == ("23514", "group_name_is_1_to_200_characters")
@@ -213,9 +214,9 @@ async def test_a_server_that_only_reads_is_unavailable_and_asked_anew(dsn: str) 
         async with client.connection() as connection:
             await connection.execute("set session characteristics as transaction read only")
         with pytest.raises(StoreUnavailable, match="read-only"):
-            await client.rows("open_group", group_name="g", partitions=None)
+            await open_group(client, "g")
 
-        await client.rows("open_group", group_name="g", partitions=None)
+        await open_group(client, "g")
 
     assert await value(dsn, "select count(*) from shardclock.consumers") == 1
 
@@ -223,10 +224,10 @@ async def test_a_server_that_only_reads_is_unavailable_and_asked_anew(dsn: str) 
 async def test_a_session_that_was_closed_opens_again(dsn: str) -> None:
     client = session(dsn)
     await client.close()
-    await client.rows("log_end")
+    await client.rows("read_clock")
     await client.close()
 
-    assert await client.row("log_end")
+    assert await client.row("read_clock")
     await client.close()
 
 
@@ -246,8 +247,8 @@ async def test_a_killed_backend_takes_the_server_down_and_the_session_comes_back
 ) -> None:
     await migrate(server.dsn)
     async with session(server.dsn) as client, session(server.dsn) as other:
-        await client.rows("open_group", group_name="kept", partitions=None)
-        await other.rows("log_end")
+        await open_group(client, "kept")
+        await other.rows("read_clock")
 
         os.kill(await backend_of(client), signal.SIGKILL)
 
@@ -280,7 +281,7 @@ async def test_a_frozen_server_holds_nobody_up_longer_than_the_timeout(server: E
                 async with asyncio.timeout(BOUND_S):
                     await work(client)
         with pytest.raises(StoreUnavailable):
-            await clients[3].rows("log_end")
+            await clients[3].rows("read_clock")
         for client in clients:
             await client.close()
         assert loop.time() - started < 12.0, "four timeouts of 1 s, and as long again for a slow machine"
@@ -298,7 +299,7 @@ async def eventually(client: Session) -> asyncpg.Record | None:
     async with asyncio.timeout(BOUND_S):
         while True:
             try:
-                return await client.row("log_end")
+                return await client.row("read_clock")
             except StoreUnavailable:
                 await asyncio.sleep(0.05)
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager, suppress
+import logging
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
 
+import asyncpg
+
+from shardclock import log
+from shardclock.log.saying import LOGGER
 from sql.log.groups import Group, list_groups
-from sql.log.member import INHERITS
 from sql.session import Session
 from tests.support.factories import BOUND_S, query
 from tests.support.roles import as_role
@@ -21,9 +25,51 @@ APPEND = (
 )
 
 
+def connecting(dsn: str) -> Callable[[], Any]:
+    """Make the function that opens a connection, as a consumer's author writes it."""
+    return lambda: asyncpg.connect(dsn, timeout=BOUND_S)
+
+
+def consume(dsn: str, group: str, work: Any, **more: Any) -> Any:
+    """Consume on connections of asyncpg."""
+    return log.consume(connecting(dsn), group, work, **more)
+
+
+def consume_leased(dsn: str, group: str, work: Any, **more: Any) -> Any:
+    """Consume under a lease, on connections of asyncpg."""
+    return log.consume_leased(connecting(dsn), group, work, **more)
+
+
+async def consume_once(session: Session, group: str, work: Any, **more: Any) -> int:
+    """Consume the next records on a session's connection."""
+    async with session.connection() as connection:
+        pass  # its own errors come as they are
+    return await log.consume_once(connection, group, work, **more)
+
+
 def member_session(dsn: str) -> Session:
     """Open a session like that of a consumer group's member."""
-    return Session(as_role(dsn, "consumer"), application="test", timeout_s=BOUND_S, inherits=INHERITS)
+    return Session(as_role(dsn, "consumer"), application="test", timeout_s=BOUND_S, inherits=("search_path",))
+
+
+@contextmanager
+def capture_logs() -> Iterator[list[dict[str, Any]]]:
+    """Collect the lines of consumers in the program's log: event, log_level, and the fields."""
+    lines: list[dict[str, Any]] = []
+
+    class Collector(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            told = record.__dict__
+            lines.append({"event": told["event"], "log_level": record.levelname.lower(), **told["fields"]})
+
+    collector, level = Collector(), LOGGER.level
+    LOGGER.addHandler(collector)
+    LOGGER.setLevel(logging.INFO)
+    try:
+        yield lines
+    finally:
+        LOGGER.removeHandler(collector)
+        LOGGER.setLevel(level)
 
 
 async def append(dsn: str, *keys: int) -> list[int]:

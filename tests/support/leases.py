@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from sql.log.groups import open_group
-from sql.log.leasing import Batch, lease_batch
+from shardclock.log import AsyncBatch as Batch
+from shardclock.log.async_groups import open_group
+from shardclock.log.async_leasing import lease_batch
 from sql.session import Session
 from tests.support import sql_client
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
 
-from sql.log.records import LogRecord, read_log
+from shardclock.log import LogRecord
+from shardclock.log.async_reading import read_log
 from sql.session import Connection, Session
 from tests.support import sql_client
 from tests.support.factories import (

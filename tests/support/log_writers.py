@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from sql.log.records import read_log
+from shardclock.log.async_reading import read_log
 from sql.session import Session
 from tests.support.factories import HolderClient
 from tests.support.sql_client import session

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timers.payload import DEPTH_MAX, PAYLOAD_BYTES_MAX, parse_payload, payload_of
+from shardclock.jsonb import DEPTH_MAX
+from timers.payload import PAYLOAD_BYTES_MAX, parse_payload, payload_of
 from timers.refusal import InvalidTimer, shortened
 
 ANY_TEXT = st.text(st.characters(codec=None))

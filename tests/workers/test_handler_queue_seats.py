@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from sql.backoff import Backoff
+from shardclock.backoff import Backoff
 from tests.support.handler_queues import Running, dies_of, running
 from tests.support.handlers import FakeProcess, Processes, delivery, spec_of
 from tests.support.waiting import eventually

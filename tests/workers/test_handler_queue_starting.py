@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from sql.backoff import Backoff
+from shardclock.backoff import Backoff
 from sql.deliveries.settle import Ending
 from tests.support.deliveries import deliver
 from tests.support.factories import HolderClient, value

@@ -55,7 +55,7 @@ def schedule(timer: New, tenant_id: str) -> str:
              TypeError, ValueError  it has an unknown field, or a value without a form in JSON
     """
     _require_known(timer, New)
-    return _written({**_with_moment(timer), "tenant_id": tenant_id})
+    return written({**_with_moment(timer), "tenant_id": tenant_id})
 
 
 def put(name: str, timer: Put, tenant_id: str) -> str:
@@ -64,17 +64,17 @@ def put(name: str, timer: Put, tenant_id: str) -> str:
     errors:  as `schedule`
     """
     _require_known(timer, Put)
-    return _written({**_with_moment(timer), "name": name, "on_conflict": "replace", "tenant_id": tenant_id})
+    return written({**_with_moment(timer), "name": name, "on_conflict": "replace", "tenant_id": tenant_id})
 
 
 def find(which: Which) -> str:
     """Ask for one timer as it is."""
-    return _written(which.fields)
+    return written(which.fields)
 
 
 def change(verb: str, which: Which, **more: object) -> str:
     """Ask for a change of one timer."""
-    return _written({"verb": verb, **which.fields, **more})
+    return written({"verb": verb, **which.fields, **more})
 
 
 def move(which: Which, to: Destination) -> str:
@@ -130,7 +130,11 @@ def _require_known(fields: Mapping[str, object], kind: type) -> None:
             raise TypeError(f"{shown(name)} is not a field here; the fields are {', '.join(sorted(known))}")
 
 
-def _written(fields: Mapping[str, object]) -> str:
+def written(fields: Mapping[str, object]) -> str:
+    """Write one JSON object; a field that is None is left out.
+
+    errors:  Refused  Postgres can't store a text in it
+    """
     # ASCII alone, so that it arrives whatever encoding the user's connection has.
     text = json_of(fields, ascii_only=True)
     if UNSTORABLE.search(text):

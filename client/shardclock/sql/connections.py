@@ -45,12 +45,21 @@ def timers(connection: Any, *, tenant: str = DEFAULT_TENANT) -> Timers | AsyncTi
     shape:   methods to be awaited if the connection's own ones are
     errors:  TypeError  it is no connection of psycopg 3 or asyncpg, and no connection or session of SQLAlchemy 2
     """
+    driver = driver_of(connection)
+    return AsyncTimers(driver, tenant) if iscoroutinefunction(driver.answer) else Timers(driver, tenant)
+
+
+def driver_of(connection: Any) -> Any:
+    """Find out how a connection is asked; its methods are awaited if the connection's own ones are.
+
+    errors:  TypeError  it is no connection of psycopg 3 or asyncpg, and no connection or session of SQLAlchemy 2
+    """
     for library in _libraries_of(type(connection)):
-        if (driver_of := DRIVERS.get(library)) is not None and (driver := driver_of(connection)) is not None:
-            return AsyncTimers(driver, tenant) if iscoroutinefunction(driver.answer) else Timers(driver, tenant)
+        if (make := DRIVERS.get(library)) is not None and (driver := make(connection)) is not None:
+            return driver
     raise TypeError(
-        f"timers() got {shown(connection)}, which is neither a connection of psycopg 3 or asyncpg nor a connection or"
-        " session of SQLAlchemy 2; take one from the pool or the engine, the one that is in your transaction"
+        f"{shown(connection)} is neither a connection of psycopg 3 or asyncpg nor a connection or session of SQLAlchemy"
+        " 2; take one from the pool or the engine, the one that is in your transaction"
     )
 
 

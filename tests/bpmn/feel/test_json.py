@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bpmn.feel import FeelValue, TooLong, Unstorable, compile_expression, from_json, to_json
+from shardclock.jsonb import DEPTH_MAX
 from tests.support.feel import NOW, json_of, value_of
-from timers.payload import DEPTH_MAX, payload_of
+from timers.payload import payload_of
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 JSON = st.recursive(

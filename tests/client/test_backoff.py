@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sql.backoff import Backoff
+from shardclock.backoff import Backoff
 
 BACKOFF = Backoff(0.2, 5.0)
 

@@ -5,13 +5,21 @@
 --
 -- If a lease or a wait ends later than is possible, Postgres's clock was ahead when it was written: it is ignored.
 --
--- in:    :group_name text, :member text, :lease_for interval, :records_max integer
--- out:   partition integer, partitions integer, position bigint, attempts integer, lease bigint, leased_records integer
---        (how many records it is on at most), horizon bigint (no new record can appear up to there); no row if no
---        partition is free, or there is nothing to read
+-- in:    :asked text, a JSON object of group_name, member, lease_s and records_max
+-- out:   answer text, a JSON object of partition, partitions, position, attempts, lease, leased_records (how many records
+--        it is on at most) and horizon (no new record can appear up to there); no row if no partition is free, or there
+--        is nothing to read
 -- locks: the partition's row; leaves out rows that others have locked
 -- index: consumers_pkey
-with log as materialized (
+with a as materialized (
+    select
+        j.asked ->> 'group_name' as group_name,
+        j.asked ->> 'member' as member,
+        make_interval(secs => (j.asked ->> 'lease_s')::double precision) as lease_for,
+        (j.asked ->> 'records_max')::integer as records_max
+    from (select cast(:asked as text)::jsonb as asked) j
+),
+log as materialized (
     select shardclock.log_horizon() as horizon
 ),
 free as materialized (
@@ -20,7 +28,7 @@ free as materialized (
         c.attempts + (c.leased_until is not null and c.leased_records = 1)::integer as attempts
     from log
     join shardclock.consumers c on c.position < log.horizon
-    where c.group_name = :group_name
+    where c.group_name = (select a.group_name from a)
         and coalesce(
             c.leased_until not between clock_timestamp() and clock_timestamp() + c.leased_for + interval '1 minute',
             true
@@ -32,16 +40,23 @@ free as materialized (
 )
 update shardclock.consumers c
 set lease = floor(random() * 9007199254740992)::bigint,
-    leased_by = :member,
-    leased_until = clock_timestamp() + :lease_for,
-    leased_for = :lease_for,
-    leased_records = case when free.ran_out or free.attempts > 0 then 1 else :records_max end,
+    leased_by = a.member,
+    leased_until = clock_timestamp() + a.lease_for,
+    leased_for = a.lease_for,
+    leased_records = case when free.ran_out or free.attempts > 0 then 1 else a.records_max end,
     attempts = free.attempts,
     failures = c.failures + free.ran_out::integer,
     error = case when free.ran_out then 'the lease of ' || c.leased_by || ' ran out' else c.error end,
     failed_at = case when free.ran_out then clock_timestamp() else c.failed_at end
 from free
-where c.group_name = :group_name and c.partition = free.partition
-returning
-    c.partition::integer as partition, c.partitions::integer as partitions, c.position, c.attempts, c.lease,
-    c.leased_records, free.horizon
+cross join a
+where c.group_name = a.group_name and c.partition = free.partition
+returning json_build_object(
+    'partition', c.partition,
+    'partitions', c.partitions,
+    'position', c.position,
+    'attempts', c.attempts,
+    'lease', c.lease,
+    'leased_records', c.leased_records,
+    'horizon', free.horizon
+)::text as answer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sql.log.pace import RECORDS_MAX, TARGET_S, Pace
+from shardclock.log.pace import RECORDS_MAX, TARGET_S, Pace
 
 
 def after(each_s: float, batches: int, pace: Pace | None = None) -> tuple[Pace, list[int]]:

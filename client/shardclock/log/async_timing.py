@@ -1,0 +1,74 @@
+"""Wait, and limit waits, in an event loop; `sync_timing` has the same names for programs without one."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from inspect import isawaitable, iscoroutinefunction
+from typing import Any, TypeAlias, TypeVar
+
+from shardclock.log.failing import Attempt, WorkCancelled
+from shardclock.log.record import LogRecord
+from shardclock.sql.connections import driver_of
+
+GIVE_BACK_S = 1.0  # one statement: Postgres answers in milliseconds, or is away
+STOPS = asyncio.CancelledError  # it ends a member
+IN_THREAD = "do what blocks the event loop in asyncio.to_thread"
+
+T = TypeVar("T")
+AsyncTurn: TypeAlias = Callable[[], Awaitable[bool]]
+AsyncWork: TypeAlias = Callable[[Any, Sequence[LogRecord]], Awaitable[None]]
+AsyncLeasedWork: TypeAlias = Callable[[Any], Awaitable[None]]
+
+Lock = asyncio.Lock
+limit = asyncio.timeout
+sleep = asyncio.sleep
+
+
+async def attempt(work: Callable[[], Awaitable[None]], within_s: float) -> Attempt:
+    """Do some work, and return the error that it raised, unless the member itself is stopped.
+
+    errors:  CancelledError  the member is stopped
+    """
+    task, began_s, bound = asyncio.current_task(), time.monotonic(), limit(within_s)
+    assert task is not None
+    asked = task.cancelling()
+    error: Exception | None = None
+    try:
+        async with bound:
+            await work()
+    except asyncio.CancelledError:
+        if task.cancelling() > asked:
+            raise
+        error = WorkCancelled()
+    except Exception as raised:  # noqa: BLE001 - any error of the work is said and counted
+        error = raised
+    # Measured here too: work that blocks the event loop is not interrupted, and its connection may be gone.
+    return Attempt(error, bound.expired() or time.monotonic() - began_s >= within_s)
+
+
+async def finish(asking: Awaitable[T], undo: Callable[[T], Awaitable[None]] | None = None) -> T:
+    """Wait for an answer; if cancelled meanwhile, still wait a little, and undo it."""
+    asked = asyncio.ensure_future(asking)
+    try:
+        return await asyncio.shield(asked)
+    except asyncio.CancelledError:
+        await asyncio.wait({asked}, timeout=GIVE_BACK_S)
+        if undo is not None and asked.done() and not asked.cancelled() and not asked.exception():
+            await undo(asked.result())
+        asked.cancel()
+        raise
+
+
+async def opened(connect: Callable[[], Any]) -> Any:
+    """Open a connection, and give its driver.
+
+    errors:  TypeError  it is no connection, or one that is not awaited
+    """
+    connection = connect()
+    driver = driver_of(await connection if isawaitable(connection) else connection)
+    if not iscoroutinefunction(driver.answer):
+        raise TypeError(
+            "the work is `async def`, and its connection is not awaited: open one of asyncpg or of"
+            " psycopg.AsyncConnection, or let the work be a plain function"
+        )
+    return driver

@@ -1,0 +1,95 @@
+# Written by `make docs` from async_leasing.py: change that, and write this anew.
+"""Do work for each record of the log outside of Postgres: lease a batch, work, acknowledge. At least once."""
+
+import time
+from contextlib import suppress
+from dataclasses import replace
+
+from shardclock.log.failing import LeaseLost, WorkFailed, told
+from shardclock.log.sync_batch import Batch
+from shardclock.log.sync_groups import take_lease
+from shardclock.log.sync_keeping import work_under_lease
+from shardclock.log.sync_member import Member
+from shardclock.log.sync_reading import read_place
+from shardclock.log.sync_timing import GIVE_BACK_S, STOPS, LeasedWork, finish, limit
+from shardclock.sql.sync_timers import Driver
+
+LEASE_S = 30.0
+
+
+def lease_batch(driver: Driver, group: str, *, limit: int, lease_s: float = LEASE_S) -> Batch | None:
+    """Lease the next records in the free partition of a group that is furthest behind; None if there is nothing.
+
+    shape:   at most `limit` records, one if it has failed or a lease ran out; without any, give back at the horizon
+    errors:  those of the driver: call again; a lease that was taken runs out by itself
+    """
+    taken = take_lease(driver, group, limit=limit, lease_s=lease_s)
+    if taken is None:
+        return None
+    place, size = taken
+    records = read_place(driver, place, size)
+    end = place.end_of([record.position for record in records], full=len(records) == size)
+    return Batch(driver, replace(place, horizon=end), records, lease_s=lease_s)
+
+
+def consume_leased(member: Member, work: LeasedWork, lease_s: float) -> None:
+    """Do a group's work for every record, in order, each at least once, until stopped."""
+    member.run(lambda: _turn(member, work, lease_s))
+
+
+def _turn(member: Member, work: LeasedWork, lease_s: float) -> bool:
+    leased = lease_batch(member.link, member.group, limit=member.pace.records, lease_s=lease_s)
+    batch = finish(leased, _leave_taken)
+    if batch is None:
+        return False
+    try:
+        _process(member, work, batch)
+    except STOPS:
+        _leave(batch)
+        raise
+    return True
+
+
+def _process(member: Member, work: LeasedWork, batch: Batch) -> None:
+    if not batch.records:
+        _end(member, batch, worked=False)
+        return
+    if member.attempts is not None and batch.place.attempts >= member.attempts:
+        member.set_aside(batch.place, batch.records[0], batch.place.attempts)
+        return
+    began_s = time.monotonic()
+    try:
+        work_under_lease(member.log, work, batch)
+    except LeaseLost as error:
+        member.log.warning("lease lost", partition=batch.place.partition, error=str(error))
+        member.pace.slow()
+        _leave(batch)
+    except Exception as error:  # noqa: BLE001 - any error of the work is said and counted
+        if not batch.unacknowledged:
+            member.log.warning("work failed after all was acknowledged", error=told(error)[:500])
+            _end(member, batch, worked=True)
+        else:
+            member.fail(WorkFailed(batch.place, batch.unacknowledged, error))
+    else:
+        member.pace.done(len(batch.records), time.monotonic() - began_s)
+        _end(member, batch, worked=True)
+
+
+def _leave_taken(batch: Batch | None) -> None:
+    if batch is not None:
+        _leave(batch)
+
+
+def _leave(batch: Batch) -> None:
+    """Give back a lease that is still ours, when the work has ended: else it runs out, which counts as a failure."""
+    with suppress(Exception):
+        with limit(GIVE_BACK_S):
+            batch.give_back(batch.place.position, worked=False)
+
+
+def _end(member: Member, batch: Batch, *, worked: bool) -> None:
+    end = max(batch.place.horizon, batch.place.position)
+    try:
+        finish(batch.give_back(end, worked=worked))
+    except LeaseLost as error:
+        member.log.warning("lease lost after the work", partition=batch.place.partition, error=str(error))

@@ -1,0 +1,16 @@
+-- Fixes the settings of a session that belongs to one consumer; a setting that this Postgres lacks is left out.
+--
+-- in:    :asked text, a JSON object of application_name, which a name of the connection's own precedes, and settings: a
+--        JSON object of their names and values
+-- out:   answer text, a JSON object of backend: the process that answers
+-- locks: nothing
+-- index: none
+select json_build_object('backend', pg_backend_pid(), 'fixed', count(set_config(s.name, w.value, false)))::text as answer
+from (select cast(:asked as text)::jsonb as asked) a
+cross join lateral (
+    select e.key as name, e.value from jsonb_each_text(a.asked -> 'settings') e
+    union all
+    select 'application_name', a.asked ->> 'application_name'
+    where current_setting('application_name') = ''
+) w
+join pg_settings s on s.name = w.name
