@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from cluster.database import Database, open_database
-from cluster.running import RunningCluster
-from cluster.settings import Settings, load_settings
-from sql.cluster.holders import list_holders
-from sql.session import QUEUE_PLANS, Session
+from shardclock_server.cluster.database import Database, open_database
+from shardclock_server.cluster.running import RunningCluster
+from shardclock_server.cluster.settings import Settings, load_settings
+from shardclock_server.sql.cluster.holders import list_holders
+from shardclock_server.sql.session import QUEUE_PLANS, Session
 
 PATIENCE_S = 300.0
 

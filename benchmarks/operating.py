@@ -15,15 +15,15 @@ import psutil
 from benchmarks.bench import Bench
 from benchmarks.processes import cpu_s, family_of, server_of
 from benchmarks.rows import Figures, add_overdue, holder_of, lag_of, lags, pace, soon
-from cluster.families import REPORTED
-from metrics.exporter import Exporter, ExporterConfig
-from shards.families import LAG_EDGES
-from shards.stats import LagHistograms
-from sql.claims.claim import Scan, claim_due
-from sql.cluster.holders import SHARD, end_holders, list_holders
-from sql.cluster.leadership import scale, set_policy
-from sql.metrics.forecast import read_forecast
-from sql.session import Session
+from shardclock_server.cluster.families import REPORTED
+from shardclock_server.metrics.exporter import Exporter, ExporterConfig
+from shardclock_server.shards.families import LAG_EDGES
+from shardclock_server.shards.stats import LagHistograms
+from shardclock_server.sql.claims.claim import Scan, claim_due
+from shardclock_server.sql.cluster.holders import SHARD, end_holders, list_holders
+from shardclock_server.sql.cluster.leadership import scale, set_policy
+from shardclock_server.sql.metrics.forecast import read_forecast
+from shardclock_server.sql.session import Session
 
 BACKLOG = 300_000
 BACKLOG_SCAN = Scan("own", 0, 4_200)

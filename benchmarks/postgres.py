@@ -13,10 +13,10 @@ from uuid import uuid4
 
 import asyncpg
 
-from cluster.database import Database
-from embedded.server import EmbeddedPostgres
-from sql.dsn import Dsn
-from sql.session import Connection
+from shardclock_server.cluster.database import Database
+from shardclock_server.embedded.server import EmbeddedPostgres
+from shardclock_server.sql.dsn import Dsn
+from shardclock_server.sql.session import Connection
 
 PREFIX = "shardclock_bench_"
 # A new server fills each file of its write-ahead log with zeros before it first writes to it, and all sessions wait:

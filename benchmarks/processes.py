@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import psutil
 
-from sql.session import Session
+from shardclock_server.sql.session import Session
 
 
 async def server_of(session: Session) -> psutil.Process:

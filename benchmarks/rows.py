@@ -4,8 +4,8 @@ import asyncio
 import secrets
 from datetime import datetime, timedelta
 
-from sql.cluster.holders import SHARD, Incarnation, register_holder
-from sql.session import Session
+from shardclock_server.sql.cluster.holders import SHARD, Incarnation, register_holder
+from shardclock_server.sql.session import Session
 
 Figures = dict[str, object]
 

@@ -8,8 +8,8 @@ import psutil
 
 from benchmarks.bench import Bench
 from benchmarks.rows import FILL, Figures, holder_of, lags, pace, soon
-from sql.claims.claim import Scan, claim_due
-from sql.session import Session
+from shardclock_server.sql.claims.claim import Scan, claim_due
+from shardclock_server.sql.session import Session
 
 LOCKED_COUNT, LOCKED_PER_S, LOCKED_S = 15_000, 200, 10
 # They fall due while the transaction is open, and the others' records are told from theirs by the due date.

@@ -9,8 +9,8 @@ import psutil
 from benchmarks.bench import Bench
 from benchmarks.processes import cpu_s, family_of, server_of
 from benchmarks.rows import Figures, lags, pace, soon
-from sql.metrics.measures import measure_cluster, measure_tables
-from sql.session import Session
+from shardclock_server.sql.metrics.measures import measure_cluster, measure_tables
+from shardclock_server.sql.session import Session
 
 RATES = (1_000, 5_000, 10_000)
 SECONDS = 20

@@ -14,8 +14,8 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from chaos.history import Call
-from sql.session import Session, StatementRefused, StoreUnavailable
-from timers.refusal import InvalidTimer
+from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
+from shardclock_server.timers.refusal import InvalidTimer
 
 # For 250 calls a second, and to catch up after an outage: who falls behind cancels endless schedules late, and so has
 # more and more to do. Postgres has 100 connections in all.

@@ -14,9 +14,9 @@ from chaos.away import AWAY, LOOK_S, connected, until
 from chaos.history import ALONE_S
 from chaos.kept import Kept
 from chaos.workers import Workers
-from engine.settings import EngineSettings
-from shards.settings import ShardSettings
-from sql.cluster.holders import ENGINE, SHARD, WORKER
+from shardclock_server.engine.settings import EngineSettings
+from shardclock_server.shards.settings import ShardSettings
+from shardclock_server.sql.cluster.holders import ENGINE, SHARD, WORKER
 from tests.support.cluster_process import ClusterProcess
 from tests.support.engine_process import EngineProcess
 from tests.support.factories import add_holder

@@ -12,11 +12,11 @@ from chaos.acts import WEBHOOK
 from chaos.away import until
 from chaos.plan import TENANTS
 from chaos.stage import Stage
-from sql.endpoints.endpoints import StoredEndpoint, add_endpoint
-from sql.session import Session
+from shardclock_server.sql.endpoints.endpoints import StoredEndpoint, add_endpoint
+from shardclock_server.sql.session import Session
+from shardclock_server.webhooks.signing import new_secret
 from tests.support import ROOT
 from tests.support.roles import as_role
-from webhooks.signing import new_secret
 
 STARTS_S = 20.0
 POLICY = {"timeout_s": 2.0, "retry_min_s": 0.1, "retry_max_s": 0.4}

@@ -18,11 +18,11 @@ from chaos.away import LOOK_S, connected
 from chaos.away import until as comes_true
 from chaos.clusters import START_S
 from chaos.network import Network
-from cluster.node import DSN
-from embedded.postmaster import PORT, Postmaster
-from sql.cluster.holders import SHARD
-from sql.cluster.leadership import scale
-from sql.session import Session
+from shardclock_server.cluster.node import DSN
+from shardclock_server.embedded.postmaster import PORT, Postmaster
+from shardclock_server.sql.cluster.holders import SHARD
+from shardclock_server.sql.cluster.leadership import scale
+from shardclock_server.sql.session import Session
 from tests.support.cluster_process import ClusterProcess
 from tests.support.processes import title
 from tests.support.program import PROGRAM, until
@@ -43,7 +43,7 @@ OBJECT_STORE_BYTES = 80 * 1024 * 1024
 RAY = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_worker_niceness": "0",
-    "RAY_preload_python_modules": "cluster.actors",
+    "RAY_preload_python_modules": "shardclock_server.cluster.actors",
     "RAY_AUTH_MODE": "token",
 }
 BEATING = """

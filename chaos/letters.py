@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
-from sql.deliveries.dead_letters import (
+from shardclock_server.sql.deliveries.dead_letters import (
     DeadLetterFilter,
     discard_dead_letters,
     find_dead_letters,
     redrive_dead_letters,
 )
-from sql.session import Session, StoreUnavailable
+from shardclock_server.sql.session import Session, StoreUnavailable
 
 LOOK_S = 1.0
 LIMIT = 500  # the newest: those before them were looked through a second ago

@@ -13,13 +13,13 @@ from datetime import UTC, datetime, timedelta
 from chaos.clients import PAUSE_S, Clients
 from chaos.history import Asked, Call
 from chaos.plan import Change, Create, Plan, Wish
-from sql.clients.outcomes import Refused
-from sql.clients.scheduling import draw_keys, schedule_timers
-from sql.clients.verbs import TimerRef, cancel_timer, reschedule_timer
-from sql.clients.writing import Drawn
-from sql.session import Session, StoreUnavailable
-from timers.duration import parse_duration
-from timers.model import NewTimer
+from shardclock_server.sql.clients.outcomes import Refused
+from shardclock_server.sql.clients.scheduling import draw_keys, schedule_timers
+from shardclock_server.sql.clients.verbs import TimerRef, cancel_timer, reschedule_timer
+from shardclock_server.sql.clients.writing import Drawn
+from shardclock_server.sql.session import Session, StoreUnavailable
+from shardclock_server.timers.duration import parse_duration
+from shardclock_server.timers.model import NewTimer
 
 
 class Load:

@@ -11,10 +11,10 @@ from chaos.clients import PATIENCE_S, PAUSE_S, Clients, Send
 from chaos.history import Call
 from chaos.models import MESSAGE, PROCESSES
 from chaos.process_plan import TENANTS, Begin
-from service.processes import deploy
-from sql.processes.instances import cancel_instance, find_instance, publish_message, start_process
-from sql.processes.tasks import complete_task, find_tasks
-from sql.session import Session, StoreUnavailable
+from shardclock_server.service.processes import deploy
+from shardclock_server.sql.processes.instances import cancel_instance, find_instance, publish_message, start_process
+from shardclock_server.sql.processes.tasks import complete_task, find_tasks
+from shardclock_server.sql.session import Session, StoreUnavailable
 
 LOOK_S = 0.1  # between two looks at the list of tasks
 PAGE = 1_000

@@ -10,8 +10,8 @@ from typing import Any
 import asyncpg
 
 from chaos.proxy import Link, Select, Trap
+from shardclock_server.timers.model import ClaimedTimer
 from tests.support.factories import BOUND_S, HolderClient, add_holder, add_timers
-from timers.model import ClaimedTimer
 
 HOLDER = 11
 BROKEN_OFF = (OSError, asyncpg.PostgresConnectionError, asyncpg.InterfaceError, asyncpg.InternalClientError)

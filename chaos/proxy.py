@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Literal, Self
 from urllib.parse import parse_qs, urlsplit
 
-from sql.statements import statement
+from shardclock_server.sql.statements import statement
 
 Moment = Literal["before", "inside", "after"]
 Select = Callable[["Link"], bool]

@@ -18,8 +18,8 @@ import asyncpg
 
 from chaos.stage import Stage
 from shardclock.log import LogRecord, consume
-from sql.log.records import follow
-from sql.session import Connection, Session, StoreUnavailable
+from shardclock_server.sql.log.records import follow
+from shardclock_server.sql.session import Connection, Session, StoreUnavailable
 from tests.support.roles import as_role
 
 FILE = "followed"

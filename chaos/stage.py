@@ -18,8 +18,8 @@ import psutil
 from chaos.away import AWAY, until
 from chaos.clusters import Cluster
 from chaos.proxy import Link, Proxy
-from embedded.postmaster import PORT, Postmaster
-from sql.cluster.holders import ENGINE, SHARD, WORKER
+from shardclock_server.embedded.postmaster import PORT, Postmaster
+from shardclock_server.sql.cluster.holders import ENGINE, SHARD, WORKER
 from tests.support.processes import kill
 from tests.support.roles import migrate_with_roles
 

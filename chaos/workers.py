@@ -14,12 +14,12 @@ import psutil
 
 from chaos.kept import KeeperProcess, Kept
 from shardclock import describe, find_handlers
-from sql.cluster.holders import WORKER
-from sql.deliveries.handlers import declare_handlers
-from sql.session import Session
+from shardclock_server.sql.cluster.holders import WORKER
+from shardclock_server.sql.deliveries.handlers import declare_handlers
+from shardclock_server.sql.session import Session
+from shardclock_server.workers.handler import HandlerSpec
 from tests.support.factories import BOUND_S
 from tests.support.processes import title
-from workers.handler import HandlerSpec
 
 APP = "chaos.app"
 

@@ -35,7 +35,7 @@ def main() -> NoReturn:
     try:
         # Warnings are for developers, and a shell may make each of them an error.
         with warnings.catch_warnings(action="ignore"):
-            from cli.app import run
+            from shardclock_server.cli.app import run
 
             run()
     finally:

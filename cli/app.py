@@ -9,12 +9,12 @@ from typing import Annotated, NoReturn
 import click
 import typer
 
-from cli import streams
-from cli.commands import Commands, only_prints
-from cli.exits import exit_of
-from cli.output import ANSWER_LOST, say, tell
-from cluster.settings import unknown_settings
-from timers.refusal import Refusal, shortened
+from shardclock_server.cli import streams
+from shardclock_server.cli.commands import Commands, only_prints
+from shardclock_server.cli.exits import exit_of
+from shardclock_server.cli.output import ANSWER_LOST, say, tell
+from shardclock_server.cluster.settings import unknown_settings
+from shardclock_server.timers.refusal import Refusal, shortened
 
 app = typer.Typer(
     name="shardclock",

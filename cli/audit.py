@@ -4,13 +4,13 @@ from typing import Annotated
 
 import typer
 
-from cli.lists import tell_if_full
-from cli.output import DONE, Json, print_json, print_table, tell
-from cli.session import with_session
-from service.audit import LISTED_MAX
-from service.filters import moment_of
-from sql.audit.acts import Act, list_acts
-from sql.session import Session
+from shardclock_server.cli.lists import tell_if_full
+from shardclock_server.cli.output import DONE, Json, print_json, print_table, tell
+from shardclock_server.cli.session import with_session
+from shardclock_server.service.audit import LISTED_MAX
+from shardclock_server.service.filters import moment_of
+from shardclock_server.sql.audit.acts import Act, list_acts
+from shardclock_server.sql.session import Session
 
 
 def audit(

@@ -3,7 +3,7 @@
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 
-from cli.output import err
+from shardclock_server.cli.output import err
 
 
 def bars_of(noun: str) -> Bars:

@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from cli.bars import OnBars, bars_of
-from cli.field_names import in_options
-from cli.output import DONE, NOT_DONE, print_json, print_table, tell
-from cli.session import with_session
-from service.bulk_change import BulkBroken, BulkChange, Change
-from sql.clients.history import Filter
-from sql.session import Session
+from shardclock_server.cli.bars import OnBars, bars_of
+from shardclock_server.cli.field_names import in_options
+from shardclock_server.cli.output import DONE, NOT_DONE, print_json, print_table, tell
+from shardclock_server.cli.session import with_session
+from shardclock_server.service.bulk_change import BulkBroken, BulkChange, Change
+from shardclock_server.sql.clients.history import Filter
+from shardclock_server.sql.session import Session
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from cli.output import DONE, NOT_DONE, print_json, tell
-from service.many import Changed, Key
+from shardclock_server.cli.output import DONE, NOT_DONE, print_json, tell
+from shardclock_server.service.many import Changed, Key
 
 
 def print_changed(changed: Changed[Key], shown: Mapping[str, Sequence[object]], *, yes: bool, as_json: bool) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from cli.recording import record_verbs
+from shardclock_server.cli.recording import record_verbs
 
 # In the order of `shardclock --help`. The functions of `cli`, and the groups of commands that it has.
 COMMANDS: Mapping[str, str] = {
@@ -98,7 +98,7 @@ def _load(name: str, place: str) -> Any:
     """Make one command, or one group of commands. Typer needs a program around it, which has nothing else."""
     part = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     part.callback()(_is_group)
-    found = resolve_name(f"cli.{place}")
+    found = resolve_name(f"shardclock_server.cli.{place}")
     if isinstance(found, typer.Typer):
         part.add_typer(found, name=name)
     else:

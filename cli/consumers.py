@@ -4,16 +4,16 @@ from typing import Annotated
 
 import typer
 
-from cli.lists import lists, tell_if_full
-from cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
-from cli.session import with_session
-from service.consumers import END, START, position_of
-from service.words import counted, span_of
 from shardclock.log.async_groups import knows_group
-from sql.log.groups import Group, drop_group, list_aside, list_groups, reset_group
-from sql.session import Session
-from timers.model import SLOTS
-from timers.refusal import Refusal, shortened
+from shardclock_server.cli.lists import lists, tell_if_full
+from shardclock_server.cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
+from shardclock_server.cli.session import with_session
+from shardclock_server.service.consumers import END, START, position_of
+from shardclock_server.service.words import counted, span_of
+from shardclock_server.sql.log.groups import Group, drop_group, list_aside, list_groups, reset_group
+from shardclock_server.sql.session import Session
+from shardclock_server.timers.model import SLOTS
+from shardclock_server.timers.refusal import Refusal, shortened
 
 ASIDE_MAX = 10_000  # records in one list
 

@@ -10,10 +10,10 @@ from urllib.parse import unquote, urlsplit
 
 import typer
 
-from cli.output import DONE, NOT_THERE, tell
-from cluster.database import named, open_database
-from cluster.settings import load_settings
-from embedded.postmaster import psql_of_ours, without_libpq
+from shardclock_server.cli.output import DONE, NOT_THERE, tell
+from shardclock_server.cluster.database import named, open_database
+from shardclock_server.cluster.settings import load_settings
+from shardclock_server.embedded.postmaster import psql_of_ours, without_libpq
 
 IN_QUERY = "password="  # libpq also reads a password in the DSN's query
 

@@ -5,20 +5,20 @@ from typing import Annotated
 
 import typer
 
-from cli.bars import OnBars, bars_of
-from cli.changed import print_changed
-from cli.lists import lists, tell_if_full, tell_none
-from cli.options import OfTenant
-from cli.output import DONE, Json, print_json, print_table, tell
-from cli.session import with_session
-from service.bulk_change import BulkBroken
-from service.dead_letter_run import DeadLetterRun
-from service.dead_letters import AT_ONCE_MAX, Act, act_on, discarding, redriving
-from service.filters import moment_of
-from service.many import Changed
-from sql.deliveries.dead_letters import DeadLetter, DeadLetterFilter, find_dead_letters
-from sql.session import CLIENT_PLANS, EACH_TIME, Session
-from timers.refusal import Refusal
+from shardclock_server.cli.bars import OnBars, bars_of
+from shardclock_server.cli.changed import print_changed
+from shardclock_server.cli.lists import lists, tell_if_full, tell_none
+from shardclock_server.cli.options import OfTenant
+from shardclock_server.cli.output import DONE, Json, print_json, print_table, tell
+from shardclock_server.cli.session import with_session
+from shardclock_server.service.bulk_change import BulkBroken
+from shardclock_server.service.dead_letter_run import DeadLetterRun
+from shardclock_server.service.dead_letters import AT_ONCE_MAX, Act, act_on, discarding, redriving
+from shardclock_server.service.filters import moment_of
+from shardclock_server.service.many import Changed
+from shardclock_server.sql.deliveries.dead_letters import DeadLetter, DeadLetterFilter, find_dead_letters
+from shardclock_server.sql.session import CLIENT_PLANS, EACH_TIME, Session
+from shardclock_server.timers.refusal import Refusal
 
 Key = Annotated[int | None, typer.Argument(metavar="[TIMER_KEY]", min=1, show_default=False)]
 Target = Annotated[str | None, typer.Option("--target", help="Only of this target, whichever tenant's.")]

@@ -6,18 +6,18 @@ from typing import Annotated
 
 import typer
 
-from cli.changed import print_changed
-from cli.delivery_words import fields_of_delivery
-from cli.lists import lists, tell_more, tell_none
-from cli.options import OfTenant, Reason
-from cli.output import DONE, NOT_DONE, Json, cell, print_json, print_records, print_table, tell
-from cli.session import with_session
-from service import deliveries as use_cases
-from service.deliveries import AT_ONCE_MAX, LISTED_MAX, Answer, ShownDelivery
-from sql.deliveries.find import DeliveryFilter, FoundDelivery
-from sql.session import Session
-from timers.model import BIGINT_MAX
-from timers.refusal import Refusal
+from shardclock_server.cli.changed import print_changed
+from shardclock_server.cli.delivery_words import fields_of_delivery
+from shardclock_server.cli.lists import lists, tell_more, tell_none
+from shardclock_server.cli.options import OfTenant, Reason
+from shardclock_server.cli.output import DONE, NOT_DONE, Json, cell, print_json, print_records, print_table, tell
+from shardclock_server.cli.session import with_session
+from shardclock_server.service import deliveries as use_cases
+from shardclock_server.service.deliveries import AT_ONCE_MAX, LISTED_MAX, Answer, ShownDelivery
+from shardclock_server.sql.deliveries.find import DeliveryFilter, FoundDelivery
+from shardclock_server.sql.session import Session
+from shardclock_server.timers.model import BIGINT_MAX
+from shardclock_server.timers.refusal import Refusal
 
 ERROR_CHARS_SHOWN = 80
 

@@ -1,8 +1,8 @@
 """How a delivery is laid out for people."""
 
-from service.deliveries import in_hand_of
-from service.story import shown
-from sql.deliveries.find import DeliveryState
+from shardclock_server.service.deliveries import in_hand_of
+from shardclock_server.service.story import shown
+from shardclock_server.sql.deliveries.find import DeliveryState
 
 WHO = ("holder", "worker", "claimed_until")  # who has it in hand, in one sentence
 

@@ -4,10 +4,10 @@ from typing import Annotated
 
 import typer
 
-from cli.lengths import read_length
-from timers.refusal import Refusal, shortened
-from webhooks.endpoint import TIMEOUT_S_MAX, TIMEOUT_S_MIN
-from webhooks.policy import RULES
+from shardclock_server.cli.lengths import read_length
+from shardclock_server.timers.refusal import Refusal, shortened
+from shardclock_server.webhooks.endpoint import TIMEOUT_S_MAX, TIMEOUT_S_MIN
+from shardclock_server.webhooks.policy import RULES
 
 RATE, CONCURRENCY, ATTEMPTS = RULES["rate_per_s"], RULES["concurrency"], RULES["max_attempts"]
 DAY_S = 86_400

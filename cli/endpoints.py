@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from cli.endpoint_policy import (
+from shardclock_server.cli.endpoint_policy import (
     OF_POLICY,
     Concurrency,
     ExpiresAfter,
@@ -22,18 +22,25 @@ from cli.endpoint_policy import (
     lifted,
     numbers,
 )
-from cli.file_text import is_file, read_text
-from cli.lists import lists, tell_if_full, tell_none
-from cli.options import DEFAULT_TENANT, OfTenant, Tenant
-from cli.output import DONE, NOT_DONE, Json, print_json, print_table, say, tell
-from cli.session import with_session
-from cluster.settings import load_settings
-from service import endpoints as use_cases
-from service.endpoints import Done, EndpointChange, NewSecret, StillNamed, TooManySecrets, UnknownEndpoint
-from sql.endpoints.endpoints import WEBHOOK, EndpointName, ListedEndpoint, list_endpoints
-from sql.session import Session
-from timers.refusal import Refusal, shortened
-from webhooks.endpoint import EndpointRules
+from shardclock_server.cli.file_text import is_file, read_text
+from shardclock_server.cli.lists import lists, tell_if_full, tell_none
+from shardclock_server.cli.options import DEFAULT_TENANT, OfTenant, Tenant
+from shardclock_server.cli.output import DONE, NOT_DONE, Json, print_json, print_table, say, tell
+from shardclock_server.cli.session import with_session
+from shardclock_server.cluster.settings import load_settings
+from shardclock_server.service import endpoints as use_cases
+from shardclock_server.service.endpoints import (
+    Done,
+    EndpointChange,
+    NewSecret,
+    StillNamed,
+    TooManySecrets,
+    UnknownEndpoint,
+)
+from shardclock_server.sql.endpoints.endpoints import WEBHOOK, EndpointName, ListedEndpoint, list_endpoints
+from shardclock_server.sql.session import Session
+from shardclock_server.timers.refusal import Refusal, shortened
+from shardclock_server.webhooks.endpoint import EndpointRules
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Its name; timers have the target webhook:NAME.")]
 Url = Annotated[str, typer.Option("--url", help="Where webhooks are sent: https://…")]

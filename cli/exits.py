@@ -5,32 +5,32 @@ from collections.abc import Mapping
 
 from pydantic import ValidationError
 
-from cli.field_names import in_options
-from cli.output import BAD_INPUT, NOT_DONE, NOT_THERE, WRONG_SCHEMA
-from cluster.node import DSN, DSN_FILE
-from sql.session import NOT_ALLOWED, StatementRefused, StoreUnavailable
-from timers.refusal import Refusal, shortened
+from shardclock_server.cli.field_names import in_options
+from shardclock_server.cli.output import BAD_INPUT, NOT_DONE, NOT_THERE, WRONG_SCHEMA
+from shardclock_server.cluster.node import DSN, DSN_FILE
+from shardclock_server.sql.session import NOT_ALLOWED, StatementRefused, StoreUnavailable
+from shardclock_server.timers.refusal import Refusal, shortened
 
 # By their names: an error that was raised has loaded its module, and no command loads those of all others.
 EXITS: Mapping[str, int] = {
-    "timers.refusal.Refusal": BAD_INPUT,
-    "cluster.settings.InvalidSettings": BAD_INPUT,
-    "workers.app.AppRefused": BAD_INPUT,
-    "sql.session.StoreUnavailable": NOT_THERE,
-    "embedded.postmaster.EmbeddedPostgresError": NOT_THERE,
-    "service.lines.ImportBroken": NOT_THERE,
-    "service.bulk_change.BulkBroken": NOT_THERE,
-    "cluster.failed.ClusterFailed": NOT_THERE,
-    "cluster.scratch.NoPlace": NOT_THERE,
-    "metrics.refusals.CannotListen": NOT_THERE,
-    "gateway.settings.CannotServe": NOT_THERE,
-    "gateway.settings.UnfitSchema": WRONG_SCHEMA,
-    "sql.cluster.rights.LacksRights": NOT_THERE,
-    "cli.recording.NotRecorded": NOT_THERE,
-    "sql.migrate.TablesInUse": NOT_DONE,
-    "sql.session.StatementRefused": NOT_DONE,
-    "sql.migrate.WrongEncoding": BAD_INPUT,
-    "sql.migrate.WrongSchema": WRONG_SCHEMA,
+    "shardclock_server.timers.refusal.Refusal": BAD_INPUT,
+    "shardclock_server.cluster.settings.InvalidSettings": BAD_INPUT,
+    "shardclock_server.workers.app.AppRefused": BAD_INPUT,
+    "shardclock_server.sql.session.StoreUnavailable": NOT_THERE,
+    "shardclock_server.embedded.postmaster.EmbeddedPostgresError": NOT_THERE,
+    "shardclock_server.service.lines.ImportBroken": NOT_THERE,
+    "shardclock_server.service.bulk_change.BulkBroken": NOT_THERE,
+    "shardclock_server.cluster.failed.ClusterFailed": NOT_THERE,
+    "shardclock_server.cluster.scratch.NoPlace": NOT_THERE,
+    "shardclock_server.metrics.refusals.CannotListen": NOT_THERE,
+    "shardclock_server.gateway.settings.CannotServe": NOT_THERE,
+    "shardclock_server.gateway.settings.UnfitSchema": WRONG_SCHEMA,
+    "shardclock_server.sql.cluster.rights.LacksRights": NOT_THERE,
+    "shardclock_server.cli.recording.NotRecorded": NOT_THERE,
+    "shardclock_server.sql.migrate.TablesInUse": NOT_DONE,
+    "shardclock_server.sql.session.StatementRefused": NOT_DONE,
+    "shardclock_server.sql.migrate.WrongEncoding": BAD_INPUT,
+    "shardclock_server.sql.migrate.WrongSchema": WRONG_SCHEMA,
 }
 
 

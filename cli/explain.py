@@ -4,15 +4,15 @@ from typing import Annotated
 
 import typer
 
-from cli.options import DEFAULT_TENANT, Key, Name, Tenant, Zone, clock_of, which_of
-from cli.output import DONE, NOT_DONE, Json, print_json, print_records, say
-from cli.session import with_session
-from cluster.settings import load_settings
-from service.explain import explain as explained
-from service.filters import moment_of
-from service.story import gather
-from sql.metrics.status import read_clock
-from sql.session import Session
+from shardclock_server.cli.options import DEFAULT_TENANT, Key, Name, Tenant, Zone, clock_of, which_of
+from shardclock_server.cli.output import DONE, NOT_DONE, Json, print_json, print_records, say
+from shardclock_server.cli.session import with_session
+from shardclock_server.cluster.settings import load_settings
+from shardclock_server.service.explain import explain as explained
+from shardclock_server.service.filters import moment_of
+from shardclock_server.service.story import gather
+from shardclock_server.sql.metrics.status import read_clock
+from shardclock_server.sql.session import Session
 
 RECORDS_SHOWN = 10
 

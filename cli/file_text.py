@@ -5,7 +5,7 @@ from codecs import BOM_UTF8
 from contextlib import nullcontext
 from pathlib import Path
 
-from timers.refusal import Refusal, shortened
+from shardclock_server.timers.refusal import Refusal, shortened
 
 STDIN = ("-", "@-")
 TEXT_BYTES_MAX = 8_192

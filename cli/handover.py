@@ -11,18 +11,18 @@ from typing import Annotated
 
 import typer
 
-from cli.options import WAIT_S_MAX
-from cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
-from cli.session import with_session
-from cluster.drain import leave as move_away
-from cluster.settings import load_settings
-from service.hold import living_of
-from service.words import counted
-from sql.cluster.holders import ENGINE, SHARD, Holder, list_holders
-from sql.cluster.leadership import hand_over, read_policy
-from sql.metrics.processes import measure_processes
-from sql.session import Session
-from timers.refusal import Refusal, shortened
+from shardclock_server.cli.options import WAIT_S_MAX
+from shardclock_server.cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
+from shardclock_server.cli.session import with_session
+from shardclock_server.cluster.drain import leave as move_away
+from shardclock_server.cluster.settings import load_settings
+from shardclock_server.service.hold import living_of
+from shardclock_server.service.words import counted
+from shardclock_server.sql.cluster.holders import ENGINE, SHARD, Holder, list_holders
+from shardclock_server.sql.cluster.leadership import hand_over, read_policy
+from shardclock_server.sql.metrics.processes import measure_processes
+from shardclock_server.sql.session import Session
+from shardclock_server.timers.refusal import Refusal, shortened
 
 POLL_S = 0.1
 LEASE_S = 10.0  # within this time only the named cluster may take the lead; then any cluster may

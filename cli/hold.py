@@ -5,13 +5,13 @@ from typing import Annotated
 
 import typer
 
-from cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
-from cli.ramp import outage_of, overdue_of
-from cli.session import with_session
-from cluster.settings import load_settings
-from service import hold as use_cases
-from service.hold import NotReleased, Release
-from sql.session import Session
+from shardclock_server.cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
+from shardclock_server.cli.ramp import outage_of, overdue_of
+from shardclock_server.cli.session import with_session
+from shardclock_server.cluster.settings import load_settings
+from shardclock_server.service import hold as use_cases
+from shardclock_server.service.hold import NotReleased, Release
+from shardclock_server.sql.session import Session
 
 
 def hold(

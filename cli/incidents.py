@@ -4,18 +4,18 @@ from typing import Annotated
 
 import typer
 
-from cli.changed import print_changed
-from cli.lists import tell_if_full, tell_none
-from cli.options import LISTED_MAX, OfTenant
-from cli.output import DONE, Json, print_json, print_table
-from cli.process_words import print_sent
-from cli.session import with_session, with_signals
-from service.incidents import AT_ONCE_MAX, resolve_many
-from service.processes import why_not_told
-from sql.processes.incidents import IncidentFilter, find_incidents
-from sql.processes.instances import resolve_incident
-from sql.session import Session
-from timers.refusal import Refusal
+from shardclock_server.cli.changed import print_changed
+from shardclock_server.cli.lists import tell_if_full, tell_none
+from shardclock_server.cli.options import LISTED_MAX, OfTenant
+from shardclock_server.cli.output import DONE, Json, print_json, print_table
+from shardclock_server.cli.process_words import print_sent
+from shardclock_server.cli.session import with_session, with_signals
+from shardclock_server.service.incidents import AT_ONCE_MAX, resolve_many
+from shardclock_server.service.processes import why_not_told
+from shardclock_server.sql.processes.incidents import IncidentFilter, find_incidents
+from shardclock_server.sql.processes.instances import resolve_incident
+from shardclock_server.sql.session import Session
+from shardclock_server.timers.refusal import Refusal
 
 Process = Annotated[str | None, typer.Option("--process", help="Only of this process.")]
 Version = Annotated[int | None, typer.Option("--version", min=1, help="Only of this version of the process.")]

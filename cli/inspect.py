@@ -8,9 +8,9 @@ from zoneinfo import ZoneInfo
 import typer
 from rich.table import Column
 
-from cli.delivery_words import fields_of_delivery
-from cli.lists import tell_more
-from cli.options import (
+from shardclock_server.cli.delivery_words import fields_of_delivery
+from shardclock_server.cli.lists import tell_more
+from shardclock_server.cli.options import (
     DEFAULT_TENANT,
     LISTED_MAX,
     DueBefore,
@@ -27,17 +27,27 @@ from cli.options import (
     repeat_of,
     which_of,
 )
-from cli.output import DONE, NOT_DONE, Json, hex_of, on_clock, print_json, print_records, print_table, tell
-from cli.session import with_session
-from service.filters import moment_of
-from service.single_change import UnknownTimer
-from sql.clients.history import TimerState, find_timer, find_timers, records_of
-from sql.deliveries.find import find_delivery
-from sql.session import Session
-from timers.moment import canonical_moment
-from timers.preview import preview as foresee
-from timers.refusal import Refusal, shortened
-from timers.schedule import first_of, parse_schedule
+from shardclock_server.cli.output import (
+    DONE,
+    NOT_DONE,
+    Json,
+    hex_of,
+    on_clock,
+    print_json,
+    print_records,
+    print_table,
+    tell,
+)
+from shardclock_server.cli.session import with_session
+from shardclock_server.service.filters import moment_of
+from shardclock_server.service.single_change import UnknownTimer
+from shardclock_server.sql.clients.history import TimerState, find_timer, find_timers, records_of
+from shardclock_server.sql.deliveries.find import find_delivery
+from shardclock_server.sql.session import Session
+from shardclock_server.timers.moment import canonical_moment
+from shardclock_server.timers.preview import preview as foresee
+from shardclock_server.timers.refusal import Refusal, shortened
+from shardclock_server.timers.schedule import first_of, parse_schedule
 
 STATES = ("pending", "paused", "triggered", "canceled", "skipped", "ended")
 FORESEEN_MAX = 1_000

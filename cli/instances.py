@@ -5,19 +5,19 @@ from typing import Annotated, cast, get_args
 
 import typer
 
-from cli.changed import print_changed
-from cli.lists import tell_if_full, tell_none
-from cli.options import DEFAULT_TENANT, LISTED_MAX, WAIT_S_MAX, OfTenant, Tenant
-from cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
-from cli.process_options import Variables, read_variables
-from cli.process_words import print_fields, print_instance, print_sent
-from cli.session import tell_engines, with_session, with_signals
-from service import processes as service
-from service.cancellation import cancel_many
-from sql.processes import instances
-from sql.processes.instances import FoundStep, StateFilter
-from sql.session import Session
-from timers.refusal import Refusal, shortened
+from shardclock_server.cli.changed import print_changed
+from shardclock_server.cli.lists import tell_if_full, tell_none
+from shardclock_server.cli.options import DEFAULT_TENANT, LISTED_MAX, WAIT_S_MAX, OfTenant, Tenant
+from shardclock_server.cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
+from shardclock_server.cli.process_options import Variables, read_variables
+from shardclock_server.cli.process_words import print_fields, print_instance, print_sent
+from shardclock_server.cli.session import tell_engines, with_session, with_signals
+from shardclock_server.service import processes as service
+from shardclock_server.service.cancellation import cancel_many
+from shardclock_server.sql.processes import instances
+from shardclock_server.sql.processes.instances import FoundStep, StateFilter
+from shardclock_server.sql.session import Session
+from shardclock_server.timers.refusal import Refusal, shortened
 
 STATES = [state.lower() for state in get_args(StateFilter)]
 
@@ -190,7 +190,7 @@ def set_(
 
     async def do(session: Session) -> int:
         # A second of imports, which no other command needs.
-        from service import token_moves
+        from shardclock_server.service import token_moves
 
         sent = await token_moves.set_variables(session, instance_key, given, token=token)
         return await _end_sent(session, sent, instance_key, "its variables can't be set", as_json=as_json)
@@ -211,7 +211,7 @@ def move(
         raise Refusal("nothing is to be moved; give --terminate TOKEN, --begin NODE, or both")
 
     async def do(session: Session) -> int:
-        from service import token_moves
+        from shardclock_server.service import token_moves
 
         stored = await token_moves.model_of(session, instance_key) if begun else None
         sent = await token_moves.move(

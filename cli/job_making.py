@@ -5,19 +5,19 @@ from typing import Annotated
 
 import typer
 
-from cli.file_text import STDIN, read_bytes
-from cli.lengths import is_length, read_length
-from cli.options import MissedRuns, Zone
-from cli.output import BAD_INPUT, DONE, Json, print_json, print_table, tell
-from cli.payload import read_payload
-from cli.session import with_session
-from service.job_file import FILE_BYTES_MAX, FileReport, apply_file
-from service.jobs import add_job, remove_job
-from sql.jobs.apply import JudgedJob
-from sql.jobs.jobs import AddedJob
-from sql.session import Session
-from timers.payload import payload_of
-from timers.refusal import Refusal, shortened
+from shardclock_server.cli.file_text import STDIN, read_bytes
+from shardclock_server.cli.lengths import is_length, read_length
+from shardclock_server.cli.options import MissedRuns, Zone
+from shardclock_server.cli.output import BAD_INPUT, DONE, Json, print_json, print_table, tell
+from shardclock_server.cli.payload import read_payload
+from shardclock_server.cli.session import with_session
+from shardclock_server.service.job_file import FILE_BYTES_MAX, FileReport, apply_file
+from shardclock_server.service.jobs import add_job, remove_job
+from shardclock_server.sql.jobs.apply import JudgedJob
+from shardclock_server.sql.jobs.jobs import AddedJob
+from shardclock_server.sql.session import Session
+from shardclock_server.timers.payload import payload_of
+from shardclock_server.timers.refusal import Refusal, shortened
 
 SHOWN_REFUSALS = 20
 # What a file calls the columns whose names are others; `cron` and `repeat` are one.

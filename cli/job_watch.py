@@ -3,13 +3,13 @@
 from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
-from cli.job_words import length_of, outcome_of, print_runs
-from cli.output import DONE, NOT_DONE, cell, err, print_json, tell
-from service.job_runs import follow_run
-from sql.deliveries.find import find_delivery
-from sql.jobs.history import JobRun
-from sql.session import Session
-from timers.refusal import shortened
+from shardclock_server.cli.job_words import length_of, outcome_of, print_runs
+from shardclock_server.cli.output import DONE, NOT_DONE, cell, err, print_json, tell
+from shardclock_server.service.job_runs import follow_run
+from shardclock_server.sql.deliveries.find import find_delivery
+from shardclock_server.sql.jobs.history import JobRun
+from shardclock_server.sql.session import Session
+from shardclock_server.timers.refusal import shortened
 
 # What is no fault: the function returned, or said that there was nothing to do.
 GOOD = ("SUCCEEDED", "DISCARDED")

@@ -4,10 +4,10 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 
-from cli.output import cell, hex_of, print_table
-from service.words import counted, span_of
-from sql.jobs.history import JobRun
-from sql.jobs.jobs import Job
+from shardclock_server.cli.output import cell, hex_of, print_table
+from shardclock_server.service.words import counted, span_of
+from shardclock_server.sql.jobs.history import JobRun
+from shardclock_server.sql.jobs.jobs import Job
 
 REASON_CHARS_MAX = 80
 

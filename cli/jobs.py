@@ -9,17 +9,17 @@ from typing import Annotated
 
 import typer
 
-from cli.job_making import add, apply, remove
-from cli.job_watch import watch
-from cli.job_words import print_job, print_jobs, print_run, print_runs
-from cli.lists import lists, tell_if_full
-from cli.options import WAIT_S_MAX, Reason
-from cli.output import DONE, NOT_DONE, Json, print_json, print_table, say, tell
-from cli.payload import read_payload
-from cli.session import with_session
-from service.job_check import check_job
-from service.job_runs import HISTORY_MAX, history_of, logs_of
-from service.jobs import (
+from shardclock_server.cli.job_making import add, apply, remove
+from shardclock_server.cli.job_watch import watch
+from shardclock_server.cli.job_words import print_job, print_jobs, print_run, print_runs
+from shardclock_server.cli.lists import lists, tell_if_full
+from shardclock_server.cli.options import WAIT_S_MAX, Reason
+from shardclock_server.cli.output import DONE, NOT_DONE, Json, print_json, print_table, say, tell
+from shardclock_server.cli.payload import read_payload
+from shardclock_server.cli.session import with_session
+from shardclock_server.service.job_check import check_job
+from shardclock_server.service.job_runs import HISTORY_MAX, history_of, logs_of
+from shardclock_server.service.jobs import (
     NoRun,
     cancel_job,
     configure_job,
@@ -29,9 +29,9 @@ from service.jobs import (
     list_jobs,
     run_job,
 )
-from sql.session import Session
-from timers.payload import payload_of
-from timers.refusal import Refusal, shortened
+from shardclock_server.sql.session import Session
+from shardclock_server.timers.payload import payload_of
+from shardclock_server.timers.refusal import Refusal, shortened
 
 RUNS_SHOWN = 5
 

@@ -5,17 +5,17 @@ from typing import Annotated
 
 import typer
 
-from cli.lengths import read_length
-from cli.lists import lists, tell_if_full, tell_none
-from cli.options import DEFAULT_TENANT, OfTenant
-from cli.output import DONE, Json, print_json, print_table, say, tell
-from cli.session import with_session
-from service import keys as use_cases
-from service.keys import OVERLAP, SCOPES, Made, UnknownPrefix
-from sql.keys.keys import ApiKey, WantedKey, list_keys
-from sql.session import Session
-from timers.duration import Duration
-from timers.refusal import Refusal
+from shardclock_server.cli.lengths import read_length
+from shardclock_server.cli.lists import lists, tell_if_full, tell_none
+from shardclock_server.cli.options import DEFAULT_TENANT, OfTenant
+from shardclock_server.cli.output import DONE, Json, print_json, print_table, say, tell
+from shardclock_server.cli.session import with_session
+from shardclock_server.service import keys as use_cases
+from shardclock_server.service.keys import OVERLAP, SCOPES, Made, UnknownPrefix
+from shardclock_server.sql.keys.keys import ApiKey, WantedKey, list_keys
+from shardclock_server.sql.session import Session
+from shardclock_server.timers.duration import Duration
+from shardclock_server.timers.refusal import Refusal
 
 ALL_TENANTS = "(all)"
 

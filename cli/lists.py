@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import typer
 
-from cli.output import tell
+from shardclock_server.cli.output import tell
 
 Command = TypeVar("Command", bound=Callable[..., int])
 

@@ -6,19 +6,19 @@ from typing import Annotated
 
 import typer
 
-from cli.field_names import OPTIONS, in_options
-from cli.lengths import read_length
-from cli.options import DEFAULT_TENANT, At, In, Key, Name, Reason, Tenant, Zone, which_of
-from cli.output import Json
-from cli.reschedule import Shifted, read_shift
-from cli.single import change_one
-from service.moves import operated_to
 from shardclock.api.changes import OPERATED
-from sql.clients import verbs
-from sql.clients.verbs import Shift, TimerRef
-from sql.session import Session
-from timers.duration import Duration
-from timers.refusal import InvalidTimer
+from shardclock_server.cli.field_names import OPTIONS, in_options
+from shardclock_server.cli.lengths import read_length
+from shardclock_server.cli.options import DEFAULT_TENANT, At, In, Key, Name, Reason, Tenant, Zone, which_of
+from shardclock_server.cli.output import Json
+from shardclock_server.cli.reschedule import Shifted, read_shift
+from shardclock_server.cli.single import change_one
+from shardclock_server.service.moves import operated_to
+from shardclock_server.sql.clients import verbs
+from shardclock_server.sql.clients.verbs import Shift, TimerRef
+from shardclock_server.sql.session import Session
+from shardclock_server.timers.duration import Duration
+from shardclock_server.timers.refusal import InvalidTimer
 
 
 def operate(

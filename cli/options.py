@@ -9,15 +9,15 @@ from zoneinfo import ZoneInfo
 
 import typer
 
-from cli.field_names import OPTIONS
-from cli.lengths import is_length, read_length
-from service import filters
-from sql.clients.history import Filter
-from sql.clients.verbs import TimerRef
-from timers.duration import Duration
-from timers.model import BIGINT_MAX
-from timers.refusal import InvalidTimer, Refusal, shortened
-from timers.zone import zone_of
+from shardclock_server.cli.field_names import OPTIONS
+from shardclock_server.cli.lengths import is_length, read_length
+from shardclock_server.service import filters
+from shardclock_server.sql.clients.history import Filter
+from shardclock_server.sql.clients.verbs import TimerRef
+from shardclock_server.timers.duration import Duration
+from shardclock_server.timers.model import BIGINT_MAX
+from shardclock_server.timers.refusal import InvalidTimer, Refusal, shortened
+from shardclock_server.timers.zone import zone_of
 
 DEFAULT_TENANT = "default"
 WAIT_S_MAX = 86_400.0  # of any wait: a longer one is a typing error, and infinity would fail later

@@ -1,8 +1,8 @@
 """What `--payload` and the like mean: JSON text, a file with JSON, or standard input."""
 
-from cli.file_text import is_file, read_bytes
-from timers.payload import PAYLOAD_BYTES_MAX, read_json
-from timers.refusal import InvalidTimer, shortened
+from shardclock_server.cli.file_text import is_file, read_bytes
+from shardclock_server.timers.payload import PAYLOAD_BYTES_MAX, read_json
+from shardclock_server.timers.refusal import InvalidTimer, shortened
 
 LINE_END_BYTES = 2  # of the last line: it is no part of the payload
 

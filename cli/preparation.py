@@ -4,18 +4,18 @@ import asyncio
 import time
 from enum import Enum
 
-from cli.output import tell
-from cluster.settings import Settings
-from service.words import counted
-from sql.cluster.holders import SHARD
-from sql.cluster.identity import read_identity
-from sql.cluster.leadership import read_leading
-from sql.cluster.leadership import scale as set_scale
-from sql.deliveries.handlers import count_handlers, declare_handlers
-from sql.dsn import Dsn
-from sql.jobs.declare import declare_jobs
-from sql.session import Session, StatementRefused, StoreLocked, StoreUnavailable
-from workers.app import App
+from shardclock_server.cli.output import tell
+from shardclock_server.cluster.settings import Settings
+from shardclock_server.service.words import counted
+from shardclock_server.sql.cluster.holders import SHARD
+from shardclock_server.sql.cluster.identity import read_identity
+from shardclock_server.sql.cluster.leadership import read_leading
+from shardclock_server.sql.cluster.leadership import scale as set_scale
+from shardclock_server.sql.deliveries.handlers import count_handlers, declare_handlers
+from shardclock_server.sql.dsn import Dsn
+from shardclock_server.sql.jobs.declare import declare_jobs
+from shardclock_server.sql.session import Session, StatementRefused, StoreLocked, StoreUnavailable
+from shardclock_server.workers.app import App
 
 # Between two checks; each opens a connection.
 HOLD_LOOK_S = 1.0  # whether a hold has ended

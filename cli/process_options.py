@@ -4,8 +4,8 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.payload import read_payload
-from timers.refusal import Refusal, shortened
+from shardclock_server.cli.payload import read_payload
+from shardclock_server.timers.refusal import Refusal, shortened
 
 Variables = Annotated[
     str | None,

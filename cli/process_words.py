@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from cli.output import DONE, NOT_DONE, Verbatim, print_json, print_table, tell
-from service import tasks
-from service.processes import local_variables_of, variables_of
-from sql.processes.instances import FoundStep, WholeInstance
-from sql.processes.tasks import FoundTask, WholeTask
+from shardclock_server.cli.output import DONE, NOT_DONE, Verbatim, print_json, print_table, tell
+from shardclock_server.service import tasks
+from shardclock_server.service.processes import local_variables_of, variables_of
+from shardclock_server.sql.processes.instances import FoundStep, WholeInstance
+from shardclock_server.sql.processes.tasks import FoundTask, WholeTask
 
 
 def print_sent(sent: bool, instance_key: int, why_not: str, *, is_so: bool = False, as_json: bool) -> int:

@@ -7,20 +7,26 @@ from typing import Annotated
 
 import typer
 
-from cli import incidents, instances
-from cli.lengths import read_length
-from cli.lists import lists, tell_none
-from cli.options import DEFAULT_TENANT, OfTenant, Tenant
-from cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
-from cli.process_options import Variables, read_variables
-from cli.process_words import print_reached
-from cli.session import with_session, with_signals
-from service import processes as service
-from service.undeclared import notes_on
-from sql.processes.definitions import RUNNING_MAX, FoundDefinition, delete_definition, list_definitions, read_definition
-from sql.processes.instances import publish_message, throw_signal
-from sql.session import Session
-from timers.refusal import Refusal, shortened
+from shardclock_server.cli import incidents, instances
+from shardclock_server.cli.lengths import read_length
+from shardclock_server.cli.lists import lists, tell_none
+from shardclock_server.cli.options import DEFAULT_TENANT, OfTenant, Tenant
+from shardclock_server.cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
+from shardclock_server.cli.process_options import Variables, read_variables
+from shardclock_server.cli.process_words import print_reached
+from shardclock_server.cli.session import with_session, with_signals
+from shardclock_server.service import processes as service
+from shardclock_server.service.undeclared import notes_on
+from shardclock_server.sql.processes.definitions import (
+    RUNNING_MAX,
+    FoundDefinition,
+    delete_definition,
+    list_definitions,
+    read_definition,
+)
+from shardclock_server.sql.processes.instances import publish_message, throw_signal
+from shardclock_server.sql.session import Session
+from shardclock_server.timers.refusal import Refusal, shortened
 
 processes = typer.Typer(
     help="List deployed processes; the subcommands start instances, show, signal and cancel them.",
@@ -201,7 +207,7 @@ def _write(file: Path, model: bytes) -> None:
 
 
 def _read(file: Path) -> bytes:
-    from bpmn.model.document import MODEL_BYTES_MAX
+    from shardclock_server.bpmn.model.document import MODEL_BYTES_MAX
 
     try:
         with file.open("rb") as opened:

@@ -5,16 +5,16 @@ from typing import Annotated
 
 import typer
 
-from cli.output import DONE, Json, print_json, print_table
-from cli.session import with_session
-from cluster.settings import load_settings
-from service.hold import living_of
-from service.words import counted, span_of
-from sql.cluster.holders import SHARD, list_holders
-from sql.cluster.leadership import set_ramp
-from sql.metrics.status import Status, read_status
-from sql.session import Session
-from timers.refusal import Refusal, shortened
+from shardclock_server.cli.output import DONE, Json, print_json, print_table
+from shardclock_server.cli.session import with_session
+from shardclock_server.cluster.settings import load_settings
+from shardclock_server.service.hold import living_of
+from shardclock_server.service.words import counted, span_of
+from shardclock_server.sql.cluster.holders import SHARD, list_holders
+from shardclock_server.sql.cluster.leadership import set_ramp
+from shardclock_server.sql.metrics.status import Status, read_status
+from shardclock_server.sql.session import Session
+from shardclock_server.timers.refusal import Refusal, shortened
 
 PER_S_MAX = 2_147_483_647
 OFF = "off"

@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 
 import typer
 
-from cli.output import DONE
-from service import audit
-from service.audit import shown
-from sql.audit.acts import NewAct, record_act
-from sql.session import Session, StatementRefused, StoreUnavailable
-from timers.refusal import Refusal
+from shardclock_server.cli.output import DONE
+from shardclock_server.service import audit
+from shardclock_server.service.audit import shown
+from shardclock_server.sql.audit.acts import NewAct, record_act
+from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
+from shardclock_server.timers.refusal import Refusal
 
 T = TypeVar("T")
 Options = Mapping[str, Any]

@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
-from cli.bulk import Wording, change_many
-from cli.field_names import in_options
-from cli.lengths import read_length
-from cli.options import (
+from shardclock.api.changes import RESCHEDULED
+from shardclock_server.cli.bulk import Wording, change_many
+from shardclock_server.cli.field_names import in_options
+from shardclock_server.cli.lengths import read_length
+from shardclock_server.cli.options import (
     All,
     At,
     Cron,
@@ -33,15 +34,14 @@ from cli.options import (
     one_or_many,
     rule_of,
 )
-from cli.output import Json, tell
-from cli.single import change_one
-from service.bulk_change import Change
-from service.moves import Destination, destination_of, move
-from shardclock.api.changes import RESCHEDULED
-from sql.clients.history import Filter
-from sql.clients.verbs import Shift, TimerRef, shift_timers
-from sql.session import Session
-from timers.refusal import InvalidTimer, shortened
+from shardclock_server.cli.output import Json, tell
+from shardclock_server.cli.single import change_one
+from shardclock_server.service.bulk_change import Change
+from shardclock_server.service.moves import Destination, destination_of, move
+from shardclock_server.sql.clients.history import Filter
+from shardclock_server.sql.clients.verbs import Shift, TimerRef, shift_timers
+from shardclock_server.sql.session import Session
+from shardclock_server.timers.refusal import InvalidTimer, shortened
 
 OPERATION_CHARS_MAX = 200
 Shifted = Annotated[

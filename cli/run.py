@@ -14,13 +14,13 @@ from typing import Annotated
 
 import typer
 
-from cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
-from cli.preparation import Preparation
-from cluster.database import Database, open_database, wait_until_ready
-from cluster.settings import InvalidSettings, load_settings
-from sql import migrate as migrations
-from timers.model import SLOTS
-from workers.app import find_app, modules_of
+from shardclock_server.cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
+from shardclock_server.cli.preparation import Preparation
+from shardclock_server.cluster.database import Database, open_database, wait_until_ready
+from shardclock_server.cluster.settings import InvalidSettings, load_settings
+from shardclock_server.sql import migrate as migrations
+from shardclock_server.timers.model import SLOTS
+from shardclock_server.workers.app import find_app, modules_of
 
 POLL_S = 0.1
 
@@ -38,9 +38,9 @@ def up(
     ] = False,
 ) -> int:
     """Run the cluster until Ctrl-C or SIGTERM, which hands everything back."""
-    from cluster import logs
-    from cluster.running import TEND_S, running_cluster
-    from cluster.scratch import remove_abandoned
+    from shardclock_server.cluster import logs
+    from shardclock_server.cluster.running import TEND_S, running_cluster
+    from shardclock_server.cluster.scratch import remove_abandoned
 
     logs.configure()
     settings = load_settings(shards=shards, app=app)
@@ -72,9 +72,9 @@ def up(
 
 def gateway() -> int:
     """Serve the HTTP API until Ctrl-C or SIGTERM; it needs Postgres alone, and any number may run."""
-    from cluster import logs
-    from cluster.exporter import Exporting
-    from gateway.serving import run
+    from shardclock_server.cluster import logs
+    from shardclock_server.cluster.exporter import Exporting
+    from shardclock_server.gateway.serving import run
 
     logs.configure()
     settings = load_settings()
@@ -92,9 +92,9 @@ def gateway() -> int:
 
 def exporter() -> int:
     """Serve this node's metrics until Ctrl-C or SIGTERM: what its shards report, and what the tables say."""
-    from cluster import logs
-    from cluster.exporter import place_of
-    from metrics.exporter import Exporter
+    from shardclock_server.cluster import logs
+    from shardclock_server.cluster.exporter import place_of
+    from shardclock_server.metrics.exporter import Exporter
 
     logs.configure()
     settings = load_settings()
@@ -121,7 +121,7 @@ def demo(
     as_json: Json = False,
 ) -> int:
     """Fire 5,000 timers, or a file's, on a cluster of its own, kill a shard and a worker, and check every record."""
-    from demo.run import run_demo
+    from shardclock_server.demo.run import run_demo
 
     # SIGTERM is handled like Ctrl-C, so that the demo removes its temporary directory.
     signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -6,18 +6,18 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from cli.options import WAIT_S_MAX
-from cli.output import DONE, NOT_DONE, Json, print_json, print_table, say, tell
-from cli.session import with_session
-from service.scaling import Bounds, Scale, Words, check_bounds, check_number, let_forecast, read_scale
-from service.scaling import scale as set_scale
-from service.words import counted
-from sql.cluster.holders import ROLES, SHARD
-from sql.cluster.leadership import Policy, read_policy
-from sql.metrics.forecast import Forecast, read_forecast
-from sql.session import Session
-from timers.model import SLOTS
-from timers.refusal import Refusal
+from shardclock_server.cli.options import WAIT_S_MAX
+from shardclock_server.cli.output import DONE, NOT_DONE, Json, print_json, print_table, say, tell
+from shardclock_server.cli.session import with_session
+from shardclock_server.service.scaling import Bounds, Scale, Words, check_bounds, check_number, let_forecast, read_scale
+from shardclock_server.service.scaling import scale as set_scale
+from shardclock_server.service.words import counted
+from shardclock_server.sql.cluster.holders import ROLES, SHARD
+from shardclock_server.sql.cluster.leadership import Policy, read_policy
+from shardclock_server.sql.metrics.forecast import Forecast, read_forecast
+from shardclock_server.sql.session import Session
+from shardclock_server.timers.model import SLOTS
+from shardclock_server.timers.refusal import Refusal
 
 POLL_S = 0.1
 BAR_WIDTH = 40

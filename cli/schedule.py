@@ -9,9 +9,9 @@ from typing import IO, Annotated, Any
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from cli.field_names import in_options
-from cli.lengths import read_length
-from cli.options import (
+from shardclock_server.cli.field_names import in_options
+from shardclock_server.cli.lengths import read_length
+from shardclock_server.cli.options import (
     DEFAULT_TENANT,
     At,
     Cron,
@@ -25,17 +25,27 @@ from cli.options import (
     called_of,
     rule_of,
 )
-from cli.output import ANSWER_LOST, BAD_INPUT, DONE, NOT_DONE, Json, err, print_json, print_table, tell
-from cli.payload import read_payload
-from cli.session import TIMEOUT_S, with_session
-from keepers.collector import collecting_seldom
-from service.bulk_import import ImportReport, import_lines, numbered_lines
-from service.lines import ImportBroken
-from sql.clients.outcomes import Refused
-from sql.clients.scheduling import Batch
-from sql.session import CLIENT_PLANS, Session, StoreUnavailable
-from timers.model import NewTimer
-from timers.refusal import Refusal
+from shardclock_server.cli.output import (
+    ANSWER_LOST,
+    BAD_INPUT,
+    DONE,
+    NOT_DONE,
+    Json,
+    err,
+    print_json,
+    print_table,
+    tell,
+)
+from shardclock_server.cli.payload import read_payload
+from shardclock_server.cli.session import TIMEOUT_S, with_session
+from shardclock_server.keepers.collector import collecting_seldom
+from shardclock_server.service.bulk_import import ImportReport, import_lines, numbered_lines
+from shardclock_server.service.lines import ImportBroken
+from shardclock_server.sql.clients.outcomes import Refused
+from shardclock_server.sql.clients.scheduling import Batch
+from shardclock_server.sql.session import CLIENT_PLANS, Session, StoreUnavailable
+from shardclock_server.timers.model import NewTimer
+from shardclock_server.timers.refusal import Refusal
 
 SHOWN_REFUSALS = 20
 SESSIONS = 3  # for a file: two make 62,000 lines a second, three 66,000

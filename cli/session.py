@@ -5,14 +5,14 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TypeVar
 
-from cli.output import tell
-from cli.recording import recorded
-from cluster.database import open_database
-from cluster.settings import load_settings
-from sql.deliveries.hints import send_signal_hint
-from sql.dsn import Dsn
-from sql.migrate import require_current
-from sql.session import Session, StoreUnavailable
+from shardclock_server.cli.output import tell
+from shardclock_server.cli.recording import recorded
+from shardclock_server.cluster.database import open_database
+from shardclock_server.cluster.settings import load_settings
+from shardclock_server.sql.deliveries.hints import send_signal_hint
+from shardclock_server.sql.dsn import Dsn
+from shardclock_server.sql.migrate import require_current
+from shardclock_server.sql.session import Session, StoreUnavailable
 
 T = TypeVar("T")
 

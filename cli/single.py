@@ -2,13 +2,13 @@
 
 from collections.abc import Awaitable, Callable
 
-from cli.output import DONE, NOT_DONE, print_json, print_table, tell
-from cli.session import with_session
-from service import single_change
-from service.single_change import NotChanged
 from shardclock.api.changes import Outcomes
-from sql.clients.verbs import TimerRef
-from sql.session import Session
+from shardclock_server.cli.output import DONE, NOT_DONE, print_json, print_table, tell
+from shardclock_server.cli.session import with_session
+from shardclock_server.service import single_change
+from shardclock_server.service.single_change import NotChanged
+from shardclock_server.sql.clients.verbs import TimerRef
+from shardclock_server.sql.session import Session
 
 
 def change_one(

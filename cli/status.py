@@ -8,22 +8,33 @@ from typing import Annotated
 
 import typer
 
-from cli.options import OfTenant
-from cli.output import DONE, Json, cell, hex_of, is_terminal, json_text, print_json, print_table, say, tell
-from cli.ramp import outage_of, overdue_of
-from cli.session import with_session
-from cluster.settings import load_settings
-from service.hold import living_of, read_hold
-from service.words import counted
 from shardclock.log import LogRecord
 from shardclock.log.async_reading import log_end
-from sql.cluster.holders import ENGINE, SHARD, WORKER, Holder, list_holders
-from sql.log.records import follow
-from sql.metrics.processes import COUNTED_MAX as MEASURED_MAX
-from sql.metrics.processes import ProcessMeasures, measure_processes
-from sql.metrics.status import Status, read_status
-from sql.session import Session, StoreUnavailable
-from timers.refusal import Refusal, shortened
+from shardclock_server.cli.options import OfTenant
+from shardclock_server.cli.output import (
+    DONE,
+    Json,
+    cell,
+    hex_of,
+    is_terminal,
+    json_text,
+    print_json,
+    print_table,
+    say,
+    tell,
+)
+from shardclock_server.cli.ramp import outage_of, overdue_of
+from shardclock_server.cli.session import with_session
+from shardclock_server.cluster.settings import load_settings
+from shardclock_server.service.hold import living_of, read_hold
+from shardclock_server.service.words import counted
+from shardclock_server.sql.cluster.holders import ENGINE, SHARD, WORKER, Holder, list_holders
+from shardclock_server.sql.log.records import follow
+from shardclock_server.sql.metrics.processes import COUNTED_MAX as MEASURED_MAX
+from shardclock_server.sql.metrics.processes import ProcessMeasures, measure_processes
+from shardclock_server.sql.metrics.status import Status, read_status
+from shardclock_server.sql.session import Session, StoreUnavailable
+from shardclock_server.timers.refusal import Refusal, shortened
 
 RETRY_S = 1.0
 INTENTS = (

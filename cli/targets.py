@@ -4,11 +4,11 @@ from typing import Annotated
 
 import typer
 
-from cli.lists import tell_if_full
-from cli.output import DONE, Json, print_json, print_table
-from cli.session import with_session
-from sql.deliveries.targets import Target, list_targets
-from sql.session import Session
+from shardclock_server.cli.lists import tell_if_full
+from shardclock_server.cli.output import DONE, Json, print_json, print_table
+from shardclock_server.cli.session import with_session
+from shardclock_server.sql.deliveries.targets import Target, list_targets
+from shardclock_server.sql.session import Session
 
 LISTED_MAX = 10_000
 

@@ -4,17 +4,17 @@ from typing import Annotated
 
 import typer
 
-from cli.lists import lists, tell_if_full, tell_none
-from cli.options import LISTED_MAX, OfTenant
-from cli.output import DONE, NOT_DONE, Json, print_json, tell
-from cli.process_options import Variables, read_variables
-from cli.process_words import print_task, print_tasks
-from cli.session import with_session, with_signals
-from service import tasks as service
-from service.tasks import ASSIGNED, COMPLETED, COMPLETED_BEFORE, GIVEN_BACK, LEFT, TAKEN
-from sql.processes.tasks import EVERY_TASK, TaskFilter, claim_task, complete_task, find_tasks
-from sql.session import Session
-from timers.refusal import shortened
+from shardclock_server.cli.lists import lists, tell_if_full, tell_none
+from shardclock_server.cli.options import LISTED_MAX, OfTenant
+from shardclock_server.cli.output import DONE, NOT_DONE, Json, print_json, tell
+from shardclock_server.cli.process_options import Variables, read_variables
+from shardclock_server.cli.process_words import print_task, print_tasks
+from shardclock_server.cli.session import with_session, with_signals
+from shardclock_server.service import tasks as service
+from shardclock_server.service.tasks import ASSIGNED, COMPLETED, COMPLETED_BEFORE, GIVEN_BACK, LEFT, TAKEN
+from shardclock_server.sql.processes.tasks import EVERY_TASK, TaskFilter, claim_task, complete_task, find_tasks
+from shardclock_server.sql.session import Session
+from shardclock_server.timers.refusal import shortened
 
 TaskKey = Annotated[int, typer.Argument(metavar="TASK_KEY", min=1, help="The task.", show_default=False)]
 

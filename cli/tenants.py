@@ -5,14 +5,14 @@ from typing import Annotated
 
 import typer
 
-from cli.lists import lists, tell_if_full
-from cli.output import DONE, Json, print_json, print_table, tell
-from cli.session import with_session
-from service import tenants as use_cases
-from service.tenants import LISTED_MAX, NoOwnLimits
-from sql.session import Session
-from sql.tenants.tenants import COUNTED, DEFAULTS, LIMITS, NO_LIMIT, Limits, Tenant, list_tenants
-from timers.refusal import Refusal, shortened
+from shardclock_server.cli.lists import lists, tell_if_full
+from shardclock_server.cli.output import DONE, Json, print_json, print_table, tell
+from shardclock_server.cli.session import with_session
+from shardclock_server.service import tenants as use_cases
+from shardclock_server.service.tenants import LISTED_MAX, NoOwnLimits
+from shardclock_server.sql.session import Session
+from shardclock_server.sql.tenants.tenants import COUNTED, DEFAULTS, LIMITS, NO_LIMIT, Limits, Tenant, list_tenants
+from shardclock_server.timers.refusal import Refusal, shortened
 
 OFF = "off"  # no limit
 # The options for limits, in the words of the columns.

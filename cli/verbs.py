@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from cli.bulk import Wording, change_many
-from cli.options import (
+from shardclock.api.changes import CANCELED, PAUSED, RESUMED, RUN
+from shardclock_server.cli.bulk import Wording, change_many
+from shardclock_server.cli.options import (
     DEFAULT_TENANT,
     All,
     DueBefore,
@@ -26,12 +27,11 @@ from cli.options import (
     one_or_many,
     which_of,
 )
-from cli.output import Json
-from cli.single import change_one
-from service.bulk_change import PAGE_RETRY, Change
-from shardclock.api.changes import CANCELED, PAUSED, RESUMED, RUN
-from sql.clients.history import Filter
-from sql.clients.verbs import (
+from shardclock_server.cli.output import Json
+from shardclock_server.cli.single import change_one
+from shardclock_server.service.bulk_change import PAGE_RETRY, Change
+from shardclock_server.sql.clients.history import Filter
+from shardclock_server.sql.clients.verbs import (
     TimerRef,
     cancel_process_instance,
     cancel_timer,
@@ -42,7 +42,7 @@ from sql.clients.verbs import (
     resume_timers,
     run_timer,
 )
-from sql.session import Session, StoreUnavailable
+from shardclock_server.sql.session import Session, StoreUnavailable
 
 
 def cancel(

@@ -9,13 +9,13 @@ from typing import Any
 
 import structlog
 
-from cluster import logs
-from cluster.node import NoDatabase, dsn_of_node
-from coordinator import actor as coordinators
-from engine import actor as engines
-from shards import actor as shards
-from sql.dsn import Dsn, InvalidDsn
-from workers import actor as workers
+from shardclock_server.cluster import logs
+from shardclock_server.cluster.node import NoDatabase, dsn_of_node
+from shardclock_server.coordinator import actor as coordinators
+from shardclock_server.engine import actor as engines
+from shardclock_server.shards import actor as shards
+from shardclock_server.sql.dsn import Dsn, InvalidDsn
+from shardclock_server.workers import actor as workers
 
 
 class ShardActor(shards.ShardActor):

@@ -5,15 +5,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
 
-from cluster.settings import Settings
-from embedded.server import EmbeddedPostgres
 from shardclock.backoff import Backoff
-from sql.clock.moved import require_real_clock
-from sql.cluster.rights import require_rights
-from sql.dsn import Dsn
-from sql.migrate import migrate, require_current
-from sql.scripts import steps
-from sql.session import Session, StoreUnavailable
+from shardclock_server.cluster.settings import Settings
+from shardclock_server.embedded.server import EmbeddedPostgres
+from shardclock_server.sql.clock.moved import require_real_clock
+from shardclock_server.sql.cluster.rights import require_rights
+from shardclock_server.sql.dsn import Dsn
+from shardclock_server.sql.migrate import migrate, require_current
+from shardclock_server.sql.scripts import steps
+from shardclock_server.sql.session import Session, StoreUnavailable
 
 RETRY = Backoff(0.2, 5.0)
 

@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from cluster.ray_cluster import RayRefused, drain_node
-from cluster.settings import Settings
-from sql.cluster.holders import Holder, end_holders, list_holders
-from sql.session import Session
+from shardclock_server.cluster.ray_cluster import RayRefused, drain_node
+from shardclock_server.cluster.settings import Settings
+from shardclock_server.sql.cluster.holders import Holder, end_holders, list_holders
+from shardclock_server.sql.session import Session
 
 POLL_S = 0.2
 

@@ -4,12 +4,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from cluster.families import REPORTED
-from cluster.scratch import Scratch, short_place
-from cluster.settings import Settings
-from metrics.exporter import Exporter, ExporterConfig
-from metrics.refusals import CannotListen
-from sql.dsn import Dsn
+from shardclock_server.cluster.families import REPORTED
+from shardclock_server.cluster.scratch import Scratch, short_place
+from shardclock_server.cluster.settings import Settings
+from shardclock_server.metrics.exporter import Exporter, ExporterConfig
+from shardclock_server.metrics.refusals import CannotListen
+from shardclock_server.sql.dsn import Dsn
 
 RETRY_S = 5.0
 

@@ -10,18 +10,18 @@ import sys
 import threading
 from collections.abc import Callable
 
-from cluster import logs
-from cluster.end_of_input import wait_for_end_of_input
-from cluster.node import environment_with
-from cluster.restarts import Restarts
-from cluster.settings import PREFIX, InvalidSettings, Settings, load_settings
-from gateway.settings import CannotServe
 from shardclock.backoff import Backoff
-from sql.dsn import Dsn
+from shardclock_server.cluster import logs
+from shardclock_server.cluster.end_of_input import wait_for_end_of_input
+from shardclock_server.cluster.node import environment_with
+from shardclock_server.cluster.restarts import Restarts
+from shardclock_server.cluster.settings import PREFIX, InvalidSettings, Settings, load_settings
+from shardclock_server.gateway.settings import CannotServe
+from shardclock_server.sql.dsn import Dsn
 
 PAUSES = Backoff(1.0, 60.0)
 STOP_S = 15.0
-MODULE = "cluster.gateway"
+MODULE = "shardclock_server.cluster.gateway"
 METRICS_SOCKET = f"{PREFIX}METRICS_SOCKET"
 
 
@@ -95,7 +95,7 @@ class GatewayProcess:
 
 def main() -> int:
     """Serve the database that the environment names, until told to stop or until `up` has gone."""
-    from gateway.serving import run  # a second of imports, which `up` itself does not need
+    from shardclock_server.gateway.serving import run  # a second of imports, which `up` itself does not need
 
     logs.configure()
     settings = load_settings()

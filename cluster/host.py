@@ -18,9 +18,9 @@ from typing import Any
 
 import structlog
 
-from cluster import logs
-from cluster.end_of_input import wait_for_end_of_input
-from cluster.ray_cluster import (
+from shardclock_server.cluster import logs
+from shardclock_server.cluster.end_of_input import wait_for_end_of_input
+from shardclock_server.cluster.ray_cluster import (
     RayRefused,
     ensure_coordinator,
     lost_servers,
@@ -29,9 +29,9 @@ from cluster.ray_cluster import (
     start_ray,
     wait_for_ray,
 )
-from cluster.settings import Settings, load_settings
-from embedded.server import EmbeddedPostgres
-from workers.app import App
+from shardclock_server.cluster.settings import Settings, load_settings
+from shardclock_server.embedded.server import EmbeddedPostgres
+from shardclock_server.workers.app import App
 
 CLUSTER_ID = "SHARDCLOCK_HOST_CLUSTER_ID"
 TEMP_DIR = "SHARDCLOCK_HOST_TEMP_DIR"

@@ -8,8 +8,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from sql.dsn import Dsn
-from workers.python_environment import for_our_python
+from shardclock_server.sql.dsn import Dsn
+from shardclock_server.workers.python_environment import for_our_python
 
 DSN = "SHARDCLOCK_DSN"
 DSN_FILE = "SHARDCLOCK_DSN_FILE"

@@ -13,8 +13,8 @@ from typing import Any
 
 import psutil
 
-from cluster.settings import Settings
-from workers.app import NO_APP, App, WorkerConfig
+from shardclock_server.cluster.settings import Settings
+from shardclock_server.workers.app import NO_APP, App, WorkerConfig
 
 NAMESPACE = "shardclock"
 COORDINATOR = "coordinator"
@@ -45,7 +45,7 @@ def prepare_environment(settings: Settings, temp_dir: Path) -> None:
         # By default workers run at nice 15, so a due timer would wait for everything else on the machine.
         "RAY_worker_niceness": "0",
         # Then the workers that Ray starts in advance have loaded our actors' code: the first firing is 0.3 s earlier.
-        "RAY_preload_python_modules": "cluster.actors",
+        "RAY_preload_python_modules": "shardclock_server.cluster.actors",
         # Where Ray writes the address of the current cluster: the default is one file for the whole machine.
         "RAY_TMPDIR": str(temp_dir),
         "RAY_DEDUP_LOGS": "0",
@@ -209,9 +209,9 @@ def _make_coordinator(settings: Settings, cluster_id: str, app: App | None) -> A
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    from cluster.actors import CoordinatorActor, EngineActor, ShardActor, WorkerActor
-    from coordinator.fleet import Spawner
-    from sql.cluster.holders import ENGINE, SHARD, WORKER
+    from shardclock_server.cluster.actors import CoordinatorActor, EngineActor, ShardActor, WorkerActor
+    from shardclock_server.coordinator.fleet import Spawner
+    from shardclock_server.sql.cluster.holders import ENGINE, SHARD, WORKER
 
     resource = settings.worker.worker_resource
     spawners = [

@@ -15,18 +15,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from cluster import host
-from cluster.database import Database
-from cluster.exporter import Exporting
-from cluster.failed import ClusterFailed
-from cluster.gateway import GatewayProcess
-from cluster.node import environment_with
-from cluster.restarts import Restarts
-from cluster.scratch import Scratch, short_place
-from cluster.settings import PREFIX, Settings
-from embedded.server import EmbeddedPostgresError
 from shardclock.backoff import Backoff
-from workers.app import App
+from shardclock_server.cluster import host
+from shardclock_server.cluster.database import Database
+from shardclock_server.cluster.exporter import Exporting
+from shardclock_server.cluster.failed import ClusterFailed
+from shardclock_server.cluster.gateway import GatewayProcess
+from shardclock_server.cluster.node import environment_with
+from shardclock_server.cluster.restarts import Restarts
+from shardclock_server.cluster.scratch import Scratch, short_place
+from shardclock_server.cluster.settings import PREFIX, Settings
+from shardclock_server.embedded.server import EmbeddedPostgresError
+from shardclock_server.workers.app import App
 
 READY_S = 60.0
 # A restarted host that isn't ready by then is killed and started again. The next has longer: the machine may be too
@@ -151,7 +151,7 @@ class RunningCluster:
         (scratch.path / "ray").mkdir()
         self._host = subprocess.Popen(
             # -P: a sql.py in the current directory must not replace our package.
-            [sys.executable, "-P", "-m", "cluster.host"],
+            [sys.executable, "-P", "-m", "shardclock_server.cluster.host"],
             bufsize=0,  # otherwise a line could wait in a buffer that select() doesn't see
             pass_fds=[scratch.fileno()],  # the host may outlive us for a moment, and needs the directory until then
             stdin=subprocess.PIPE,

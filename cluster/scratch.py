@@ -17,7 +17,7 @@ from typing import Self
 
 import psutil
 
-from embedded.memory import MEMORY
+from shardclock_server.embedded.memory import MEMORY
 
 PREFIX = "shardclock-"
 LOCK = "owner.lock"

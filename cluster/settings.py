@@ -14,15 +14,15 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
-from coordinator.settings import CoordinatorSettings
-from engine.settings import EngineSettings
-from gateway.settings import GatewaySettings
-from metrics.report import SOCKET_PATH_MAX
-from shards.settings import ShardSettings
-from sql.dsn import RULE, Dsn, InvalidDsn
-from timers.model import SLOTS
-from timers.refusal import shortened
-from workers.settings import WorkerSettings
+from shardclock_server.coordinator.settings import CoordinatorSettings
+from shardclock_server.engine.settings import EngineSettings
+from shardclock_server.gateway.settings import GatewaySettings
+from shardclock_server.metrics.report import SOCKET_PATH_MAX
+from shardclock_server.shards.settings import ShardSettings
+from shardclock_server.sql.dsn import RULE, Dsn, InvalidDsn
+from shardclock_server.timers.model import SLOTS
+from shardclock_server.timers.refusal import shortened
+from shardclock_server.workers.settings import WorkerSettings
 
 PREFIX = "SHARDCLOCK_"
 # Names after the prefix that `up` sets for its host process, cluster/host.py.

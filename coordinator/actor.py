@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import ray
 
-from coordinator.fleet import RayFleet, Spawner
-from coordinator.reconciler import Reconciler
-from coordinator.settings import CoordinatorSettings
-from sql.dsn import Dsn
+from shardclock_server.coordinator.fleet import RayFleet, Spawner
+from shardclock_server.coordinator.reconciler import Reconciler
+from shardclock_server.coordinator.settings import CoordinatorSettings
+from shardclock_server.sql.dsn import Dsn
 
 INCARNATION_BITS = 63  # a bigint in Postgres: positive, a new random number at each start
 

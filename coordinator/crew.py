@@ -5,18 +5,18 @@ from collections.abc import Callable, Mapping, Sequence
 
 from structlog.typing import FilteringBoundLogger
 
-from coordinator.backoff import STARTING_S, SpawnBackoff, StartWatch
-from coordinator.failure_detector import FailureDetector
-from coordinator.fleet import RayFleet
-from coordinator.plan import Observed, Plan, plan
-from coordinator.quarantine import Quarantine
-from coordinator.settings import CoordinatorSettings
-from coordinator.stats import CrewStats
-from coordinator.supervisor import Supervisor
-from coordinator.takeover import NEVER_STARTED, SILENT, UNREACHABLE, lost_holders
-from sql.cluster.holders import WORKER, Holder, assign, cut_off, end_holders, list_holders
-from sql.cluster.leadership import Leadership
-from sql.session import Session, StatementRefused
+from shardclock_server.coordinator.backoff import STARTING_S, SpawnBackoff, StartWatch
+from shardclock_server.coordinator.failure_detector import FailureDetector
+from shardclock_server.coordinator.fleet import RayFleet
+from shardclock_server.coordinator.plan import Observed, Plan, plan
+from shardclock_server.coordinator.quarantine import Quarantine
+from shardclock_server.coordinator.settings import CoordinatorSettings
+from shardclock_server.coordinator.stats import CrewStats
+from shardclock_server.coordinator.supervisor import Supervisor
+from shardclock_server.coordinator.takeover import NEVER_STARTED, SILENT, UNREACHABLE, lost_holders
+from shardclock_server.sql.cluster.holders import WORKER, Holder, assign, cut_off, end_holders, list_holders
+from shardclock_server.sql.cluster.leadership import Leadership
+from shardclock_server.sql.session import Session, StatementRefused
 
 
 class Crew:

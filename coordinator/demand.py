@@ -4,7 +4,7 @@ import math
 from collections import deque
 from dataclasses import dataclass, field
 
-from sql.metrics.forecast import Forecast
+from shardclock_server.sql.metrics.forecast import Forecast
 
 CATCH_UP_S = 10.0  # overdue timers should be fired within this time
 

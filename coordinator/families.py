@@ -1,8 +1,8 @@
 """The metrics that coordinators report."""
 
-from metrics.families import REASON
-from metrics.family import Family, Label
-from sql.cluster.holders import ROLES
+from shardclock_server.metrics.families import REASON
+from shardclock_server.metrics.family import Family, Label
+from shardclock_server.sql.cluster.holders import ROLES
 
 TAKEOVER_EDGES_S = (0.1, 0.25, 0.5, 1, 2, 5, 10, 15, 30, 60)
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from coordinator.placement import Node, cpus_for, nodes_for
+from shardclock_server.coordinator.placement import Node, cpus_for, nodes_for
 
 ANSWER_S = 5.0  # Ray answers in milliseconds, or its head is lost
 

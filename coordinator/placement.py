@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sql.cluster.holders import WORKER
+from shardclock_server.sql.cluster.holders import WORKER
 
 CPUS_PER_SHARD = 1  # a busy shard uses about one core; its actor reserves none, so that it starts on a full node too
 

@@ -6,18 +6,18 @@ from collections.abc import Mapping, Sequence
 
 import structlog
 
-from coordinator.crew import Crew
-from coordinator.fleet import RayFleet, RayUnavailable
-from coordinator.retention import Retention
-from coordinator.scaling import Scaling
-from coordinator.settings import CoordinatorSettings
-from coordinator.stats import report
-from keepers.loops import pause
-from metrics.report import Reporter
-from sql.cluster.holders import SHARD, Holder, end_holders, list_holders
-from sql.cluster.leadership import Leadership, lead, resign
-from sql.dsn import Dsn
-from sql.session import Session, StatementRefused, StoreUnavailable
+from shardclock_server.coordinator.crew import Crew
+from shardclock_server.coordinator.fleet import RayFleet, RayUnavailable
+from shardclock_server.coordinator.retention import Retention
+from shardclock_server.coordinator.scaling import Scaling
+from shardclock_server.coordinator.settings import CoordinatorSettings
+from shardclock_server.coordinator.stats import report
+from shardclock_server.keepers.loops import pause
+from shardclock_server.metrics.report import Reporter
+from shardclock_server.sql.cluster.holders import SHARD, Holder, end_holders, list_holders
+from shardclock_server.sql.cluster.leadership import Leadership, lead, resign
+from shardclock_server.sql.dsn import Dsn
+from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
 
 RAY_AGAIN_S = 5.0  # after a question that Ray did not answer
 HANDED_OVER_S = 0.1  # between two checks whether another cluster has taken the slots

@@ -5,8 +5,14 @@ import time
 import structlog
 
 from shardclock.backoff import Backoff
-from sql.log.partitions import OldestDay, drop_log_partition, ensure_log_partitions, forget_holders, mark_day
-from sql.session import Session, StatementRefused, StoreUnavailable
+from shardclock_server.sql.log.partitions import (
+    OldestDay,
+    drop_log_partition,
+    ensure_log_partitions,
+    forget_holders,
+    mark_day,
+)
+from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
 
 EVERY_S = 3600.0  # days are made a week ahead, so an hour is often enough
 RETRY_S = 60.0  # doubled after each failure: while a dump locks the log for hours, we try about ten times

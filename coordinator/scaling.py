@@ -8,13 +8,13 @@ from datetime import timedelta
 
 import structlog
 
-from coordinator.demand import GiveBack, Load, shards_for
-from coordinator.fleet import RayUnavailable
-from coordinator.settings import CoordinatorSettings
-from sql.cluster.leadership import Leadership, Policy, follow_forecast, read_policy
-from sql.metrics.forecast import read_forecast
-from sql.metrics.measures import EVER, count_due, readings_scan
-from sql.session import QUEUE_PLANS, Session, StatementRefused, StoreUnavailable
+from shardclock_server.coordinator.demand import GiveBack, Load, shards_for
+from shardclock_server.coordinator.fleet import RayUnavailable
+from shardclock_server.coordinator.settings import CoordinatorSettings
+from shardclock_server.sql.cluster.leadership import Leadership, Policy, follow_forecast, read_policy
+from shardclock_server.sql.metrics.forecast import read_forecast
+from shardclock_server.sql.metrics.measures import EVER, count_due, readings_scan
+from shardclock_server.sql.session import QUEUE_PLANS, Session, StatementRefused, StoreUnavailable
 
 NOW = timedelta(0)
 ASK_AGAIN_S = 60.0  # Ray forgets the request when its head is lost

@@ -5,11 +5,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from coordinator.families import TAKEOVER_EDGES_S
-from coordinator.takeover import NEVER_STARTED, SILENT, UNREACHABLE
-from metrics.families import REASON
-from metrics.report import Histogram, Report, Sample
-from sql.cluster.holders import SHARD, Ended
+from shardclock_server.coordinator.families import TAKEOVER_EDGES_S
+from shardclock_server.coordinator.takeover import NEVER_STARTED, SILENT, UNREACHABLE
+from shardclock_server.metrics.families import REASON
+from shardclock_server.metrics.report import Histogram, Report, Sample
+from shardclock_server.sql.cluster.holders import SHARD, Ended
 
 # Why an actor is gone, as the metric's label names it; any other reason is "other".
 REASONS = {"ActorDiedError": "died", UNREACHABLE: "unreachable", SILENT: "silent", NEVER_STARTED: "never_started"}

@@ -8,10 +8,10 @@ from typing import Any
 
 from structlog.typing import FilteringBoundLogger
 
-from coordinator.fleet import RayFleet
-from coordinator.plan import KeeperState
-from coordinator.quarantine import Start, late_starts
-from sql.cluster.holders import Holder
+from shardclock_server.coordinator.fleet import RayFleet
+from shardclock_server.coordinator.plan import KeeperState
+from shardclock_server.coordinator.quarantine import Start, late_starts
+from shardclock_server.sql.cluster.holders import Holder
 
 
 @dataclass(slots=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Container, Mapping, Sequence
 
-from sql.cluster.holders import Holder
+from shardclock_server.sql.cluster.holders import Holder
 
 NOT_OURS = "not supervised any more"
 

@@ -3,8 +3,8 @@
 import asyncio
 
 import shardclock
-from demo.calls import note_call
-from demo.example import ATTEMPTS_MAX, BUSY, CLOSED, TARGET, warehouse_of
+from shardclock_server.demo.calls import note_call
+from shardclock_server.demo.example import ATTEMPTS_MAX, BUSY, CLOSED, TARGET, warehouse_of
 
 ANSWER_S = 0.1  # a warehouse takes so long: a worker that is killed then has some calls in hand
 

@@ -5,10 +5,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from demo.calls import Call
-from demo.example import expected_end
 from shardclock.log import LogRecord
-from sql.deliveries.settle import Ending
+from shardclock_server.demo.calls import Call
+from shardclock_server.demo.example import expected_end
+from shardclock_server.sql.deliveries.settle import Ending
 
 ENDS = frozenset(Ending)  # what a record says that ends a delivery
 DYING_S = 1.0  # what a killed worker had sent to its handler's process may begin so long after the kill

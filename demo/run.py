@@ -15,27 +15,27 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from cluster.database import Database, open_database, wait_until_ready
-from cluster.failed import ClusterFailed
-from cluster.running import TEND_S, RunningCluster, Tell, running_cluster
-from cluster.scratch import Scratch, remove_abandoned
-from cluster.settings import load_settings
-from demo.calls import calls_file, read_calls
-from demo.delivery_verdict import ENDS, judge_deliveries
-from demo.example import example_lines
-from demo.verdict import Kill, Verdict, judge, promises
-from service.bulk_import import ImportReport, import_lines, numbered_lines
-from service.words import counted
 from shardclock.log import LogRecord
 from shardclock.log.async_reading import read_log
-from sql.cluster.holders import SHARD, WORKER, Holder, list_holders
-from sql.deliveries.handlers import declare_handlers
-from sql.metrics.status import Status, read_status
-from sql.session import Session, StoreUnavailable
-from timers.refusal import InvalidTimer, Refusal
-from workers.app import App, find_app
+from shardclock_server.cluster.database import Database, open_database, wait_until_ready
+from shardclock_server.cluster.failed import ClusterFailed
+from shardclock_server.cluster.running import TEND_S, RunningCluster, Tell, running_cluster
+from shardclock_server.cluster.scratch import Scratch, remove_abandoned
+from shardclock_server.cluster.settings import load_settings
+from shardclock_server.demo.calls import calls_file, read_calls
+from shardclock_server.demo.delivery_verdict import ENDS, judge_deliveries
+from shardclock_server.demo.example import example_lines
+from shardclock_server.demo.verdict import Kill, Verdict, judge, promises
+from shardclock_server.service.bulk_import import ImportReport, import_lines, numbered_lines
+from shardclock_server.service.words import counted
+from shardclock_server.sql.cluster.holders import SHARD, WORKER, Holder, list_holders
+from shardclock_server.sql.deliveries.handlers import declare_handlers
+from shardclock_server.sql.metrics.status import Status, read_status
+from shardclock_server.sql.session import Session, StoreUnavailable
+from shardclock_server.timers.refusal import InvalidTimer, Refusal
+from shardclock_server.workers.app import App, find_app
 
-APP = "demo.app"
+APP = "shardclock_server.demo.app"
 SHARDS = 2
 READY_S = 30.0
 PATIENCE_S = 30.0  # after the last due date: longer than a lease and a restart of Ray

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
-from demo.delivery_verdict import DeliveryVerdict
 from shardclock.log import LogRecord
-from sql.clients.outcomes import Scheduled
-from timers.model import NewTimer, slot_of
-from timers.occurrence import WITHOUT_END
-from timers.schedule import parse_schedule
+from shardclock_server.demo.delivery_verdict import DeliveryVerdict
+from shardclock_server.sql.clients.outcomes import Scheduled
+from shardclock_server.timers.model import NewTimer, slot_of
+from shardclock_server.timers.occurrence import WITHOUT_END
+from shardclock_server.timers.schedule import parse_schedule
 
 Firing: TypeAlias = tuple[str, str, int]  # tenant, name or key, occurrence
 TAKEOVER_MAX = timedelta(seconds=15)  # a lease and a sweep: what fell due later than that is not part of the takeover

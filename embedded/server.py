@@ -15,8 +15,16 @@ from pathlib import Path
 from typing import IO
 from urllib.parse import quote
 
-from embedded.modes import open_lock
-from embedded.postmaster import PORT, START_S, STOP_S, VERSIONS, EmbeddedPostgresError, Postmaster, attempts
+from shardclock_server.embedded.modes import open_lock
+from shardclock_server.embedded.postmaster import (
+    PORT,
+    START_S,
+    STOP_S,
+    VERSIONS,
+    EmbeddedPostgresError,
+    Postmaster,
+    attempts,
+)
 
 __all__ = ["EmbeddedPostgres", "EmbeddedPostgresError"]
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from shutil import rmtree
 
-from embedded.modes import make_private
+from shardclock_server.embedded.modes import make_private
 
 # `getpwuid(uid)` finds nothing. `getpwent()` returns an entry of the same shape, the first of all.
 ASKED, ASKED_INSTEAD = b"\0getpwuid\0", b"\0getpwent\0"

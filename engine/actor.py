@@ -1,10 +1,10 @@
 """The Ray actor around one engine. It decides nothing."""
 
-from engine.engine import Engine
-from engine.settings import EngineSettings
-from keepers.life import Life, new_incarnation
-from sql.cluster.holders import ENGINE
-from sql.dsn import Dsn
+from shardclock_server.engine.engine import Engine
+from shardclock_server.engine.settings import EngineSettings
+from shardclock_server.keepers.life import Life, new_incarnation
+from shardclock_server.sql.cluster.holders import ENGINE
+from shardclock_server.sql.dsn import Dsn
 
 
 class EngineActor:

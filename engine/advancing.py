@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from bpmn.model import Definition
-from bpmn.step import Instance, advance, begin, begin_stopped, read_catches, read_state, write_state
-from bpmn.step.advance import Step
-from bpmn.step.signals import Continued, Signal
-from bpmn.step.stepping import CALLS_DEPTH_MAX
-from engine.inbox import BEGIN, CANCEL, CLOSED, CONTINUED, Unreadable, kind_of, said_by, signal_of
-from engine.outbox import Outbox, Owner
-from sql.processes.apply import Row, Writes
-from sql.processes.signals import DueSignal
-from timers.model import BIGINT_MAX
+from shardclock_server.bpmn.model import Definition
+from shardclock_server.bpmn.step import Instance, advance, begin, begin_stopped, read_catches, read_state, write_state
+from shardclock_server.bpmn.step.advance import Step
+from shardclock_server.bpmn.step.signals import Continued, Signal
+from shardclock_server.bpmn.step.stepping import CALLS_DEPTH_MAX
+from shardclock_server.engine.inbox import BEGIN, CANCEL, CLOSED, CONTINUED, Unreadable, kind_of, said_by, signal_of
+from shardclock_server.engine.outbox import Outbox, Owner
+from shardclock_server.sql.processes.apply import Row, Writes
+from shardclock_server.sql.processes.signals import DueSignal
+from shardclock_server.timers.model import BIGINT_MAX
 
 NODES_MAX = 500  # that one instance enters in one batch: some 15 ms, unless expressions take long
 SHARE_S = 0.05  # the same in time; a node that has begun is finished

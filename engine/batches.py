@@ -6,16 +6,16 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from bpmn.model import Definition, Kind
-from bpmn.step.stepping import CALLS_DEPTH_MAX
-from engine.advancing import Advanced, advance_by, definition_of
-from engine.definitions import Definitions, Gone
-from engine.fair_queue import FairQueue
-from engine.inbox import CANCEL, is_thrown, kind_of, said_by
-from engine.needs import Needs, needs_of
-from engine.putting_off import FamilyIsFull
-from sql.processes.apply import DESCENDANTS_MAX, Writes
-from sql.processes.signals import DueSignal
+from shardclock_server.bpmn.model import Definition, Kind
+from shardclock_server.bpmn.step.stepping import CALLS_DEPTH_MAX
+from shardclock_server.engine.advancing import Advanced, advance_by, definition_of
+from shardclock_server.engine.definitions import Definitions, Gone
+from shardclock_server.engine.fair_queue import FairQueue
+from shardclock_server.engine.inbox import CANCEL, is_thrown, kind_of, said_by
+from shardclock_server.engine.needs import Needs, needs_of
+from shardclock_server.engine.putting_off import FamilyIsFull
+from shardclock_server.sql.processes.apply import DESCENDANTS_MAX, Writes
+from shardclock_server.sql.processes.signals import DueSignal
 
 BATCH_S = 0.25  # after so long a batch is written, and the rest of its signals are taken again
 BATCH_CHARS = 16 * 1_048_576  # the same for what is to be written

@@ -6,9 +6,9 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterable
 
-from bpmn.model import Definition, InvalidModel, read_model
-from sql.processes.definitions import read_definition
-from sql.session import Session
+from shardclock_server.bpmn.model import Definition, InvalidModel, read_model
+from shardclock_server.sql.processes.definitions import read_definition
+from shardclock_server.sql.session import Session
 
 KEPT_MAX = 1_000
 NODES_KEPT_MAX = 100_000  # of all together, each some 2 KB

@@ -4,17 +4,17 @@ import asyncio
 import time
 from functools import partial
 
-from engine.batches import CallLimits
-from engine.runner import SignalRunner
-from engine.settings import EngineSettings
-from engine.stats import EngineStats, report_of
-from keepers.registration import Registration
-from metrics.report import Reporter
-from sql.cluster.holders import Incarnation
-from sql.deliveries.hints import SIGNALS, send_delivery_hint
-from sql.dsn import Dsn
-from sql.hints import HINT_S
-from sql.processes.signals import (
+from shardclock_server.engine.batches import CallLimits
+from shardclock_server.engine.runner import SignalRunner
+from shardclock_server.engine.settings import EngineSettings
+from shardclock_server.engine.stats import EngineStats, report_of
+from shardclock_server.keepers.registration import Registration
+from shardclock_server.metrics.report import Reporter
+from shardclock_server.sql.cluster.holders import Incarnation
+from shardclock_server.sql.deliveries.hints import SIGNALS, send_delivery_hint
+from shardclock_server.sql.dsn import Dsn
+from shardclock_server.sql.hints import HINT_S
+from shardclock_server.sql.processes.signals import (
     KEPT_BEGIN,
     Stripe,
     correlate_kept,
@@ -22,7 +22,7 @@ from sql.processes.signals import (
     forget_messages,
     forget_starts,
 )
-from sql.tenants.tenants import count_usage
+from shardclock_server.sql.tenants.tenants import count_usage
 
 HINT_GAP_S = 0.002  # between two turns that hints ask for
 BUSY_PAUSE_S = 0.004  # after the first turn in which nothing was due

@@ -1,6 +1,6 @@
 """The metrics that engines report."""
 
-from metrics.family import LOOP, Family, Label
+from shardclock_server.metrics.family import LOOP, Family, Label
 
 LAG_EDGES_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 

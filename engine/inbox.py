@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from bpmn.step.signals import (
+from shardclock_server.bpmn.step.signals import (
     CancelAsked,
     Completed,
     ErrorThrown,
@@ -16,7 +16,7 @@ from bpmn.step.signals import (
     Signal,
     VariablesSet,
 )
-from sql.processes.signals import DueSignal
+from shardclock_server.sql.processes.signals import DueSignal
 
 BEGIN = "begin"
 CANCEL = "cancel"

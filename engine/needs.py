@@ -6,10 +6,10 @@ A step that opens no more than it closes needs no room, so an instance at a full
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from bpmn.model import Definition, Kind
-from bpmn.model.definition import Timer
-from bpmn.step.effects import TaskOpened, TimerOpened
-from engine.advancing import Advanced
+from shardclock_server.bpmn.model import Definition, Kind
+from shardclock_server.bpmn.model.definition import Timer
+from shardclock_server.bpmn.step.effects import TaskOpened, TimerOpened
+from shardclock_server.engine.advancing import Advanced
 
 
 class Needs(NamedTuple):

@@ -11,9 +11,9 @@ from hashlib import sha256
 from itertools import chain
 from typing import Any, NamedTuple
 
-from bpmn.model import Definition, Kind
-from bpmn.model.definition import TimerKind
-from bpmn.step.effects import (
+from shardclock_server.bpmn.model import Definition, Kind
+from shardclock_server.bpmn.model.definition import TimerKind
+from shardclock_server.bpmn.step.effects import (
     ChildOpened,
     Effect,
     Ended,
@@ -30,12 +30,12 @@ from bpmn.step.effects import (
     TimerOpened,
     WaitClosed,
 )
-from engine.inbox import CONTINUED
-from sql.processes.apply import Row, Writes
-from timers.duration import later, parse_duration
-from timers.model import NAME_CHARS_MAX, TimerType
-from timers.moment import parse_due_date
-from timers.zone import UTC_ZONE, agreed_zone
+from shardclock_server.engine.inbox import CONTINUED
+from shardclock_server.sql.processes.apply import Row, Writes
+from shardclock_server.timers.duration import later, parse_duration
+from shardclock_server.timers.model import NAME_CHARS_MAX, TimerType
+from shardclock_server.timers.moment import parse_due_date
+from shardclock_server.timers.zone import UTC_ZONE, agreed_zone
 
 TO_ITSELF_CHARS_MAX = 16 * 1_048_576  # in the signals that one instance throws to itself in one batch
 Opened = TimerOpened | MessageOpened | SignalOpened | ServiceTaskOpened | TaskOpened | ChildOpened

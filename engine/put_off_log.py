@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from structlog.typing import FilteringBoundLogger
 
-from engine.putting_off import PutOff
-from sql.processes.signals import DueSignal
+from shardclock_server.engine.putting_off import PutOff
+from shardclock_server.sql.processes.signals import DueSignal
 
 LOGGED_MAX = 1_000  # reasons of which it is known that they are in the log
 NAMED_MAX = 10  # signals or instances in one line

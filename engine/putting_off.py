@@ -2,13 +2,13 @@
 
 from typing import NamedTuple
 
-from bpmn.step import StateTooNew
-from engine.definitions import Gone, ModelRefused
-from engine.inbox import UnknownKind
-from engine.quotas import NoRoom
-from keepers.loops import one_line
 from shardclock.backoff import Backoff
-from sql.session import StatementRefused, StoreTooSlow
+from shardclock_server.bpmn.step import StateTooNew
+from shardclock_server.engine.definitions import Gone, ModelRefused
+from shardclock_server.engine.inbox import UnknownKind
+from shardclock_server.engine.quotas import NoRoom
+from shardclock_server.keepers.loops import one_line
+from shardclock_server.sql.session import StatementRefused, StoreTooSlow
 
 TRIES_MAX, NEVER = 5, 2**31 - 1
 RETRY_S = 0.5

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from engine.needs import NOTHING, Needs
-from sql.session import Session
-from sql.tenants.tenants import Room, rooms_of
-from timers.refusal import Refusal, shortened
+from shardclock_server.engine.needs import NOTHING, Needs
+from shardclock_server.sql.session import Session
+from shardclock_server.sql.tenants.tenants import Room, rooms_of
+from shardclock_server.timers.refusal import Refusal, shortened
 
 READ_S = 1.0  # between two reads of a tenant that has enough room
 TENANTS_MAX = 10_000

@@ -9,19 +9,28 @@ from itertools import chain
 
 from structlog.typing import FilteringBoundLogger
 
-from engine.advancing import Advanced, begun_stopped, definition_of
-from engine.batches import BATCH_S, CALL_LIMITS, Batch, CallLimits, CanceledUnbegun, Signals, advance_all, sort_signals
-from engine.definitions import Definitions, Gone
-from engine.fair_queue import FairQueue
-from engine.inbox import said_by
-from engine.put_off_log import PutOffLog
-from engine.putting_off import PutOff, put_off_after
-from engine.quotas import TenantQuotas
-from engine.spreading import spread_all
-from engine.stats import EngineStats
-from sql.claims.rows import retry_lost_races
-from sql.processes.apply import Writes, apply_steps
-from sql.processes.signals import (
+from shardclock_server.engine.advancing import Advanced, begun_stopped, definition_of
+from shardclock_server.engine.batches import (
+    BATCH_S,
+    CALL_LIMITS,
+    Batch,
+    CallLimits,
+    CanceledUnbegun,
+    Signals,
+    advance_all,
+    sort_signals,
+)
+from shardclock_server.engine.definitions import Definitions, Gone
+from shardclock_server.engine.fair_queue import FairQueue
+from shardclock_server.engine.inbox import said_by
+from shardclock_server.engine.put_off_log import PutOffLog
+from shardclock_server.engine.putting_off import PutOff, put_off_after
+from shardclock_server.engine.quotas import TenantQuotas
+from shardclock_server.engine.spreading import spread_all
+from shardclock_server.engine.stats import EngineStats
+from shardclock_server.sql.claims.rows import retry_lost_races
+from shardclock_server.sql.processes.apply import Writes, apply_steps
+from shardclock_server.sql.processes.signals import (
     WHOLE,
     DueSignal,
     Lanes,
@@ -32,7 +41,7 @@ from sql.processes.signals import (
     put_off_signals,
     read_due_signals,
 )
-from sql.session import Session, StatementRefused, StoreLocked, StoreTooSlow, StoreUnavailable
+from shardclock_server.sql.session import Session, StatementRefused, StoreLocked, StoreTooSlow, StoreUnavailable
 
 BATCH_FIRST = 16  # of a new engine: the one before may have died of a large batch
 

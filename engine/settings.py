@@ -2,8 +2,8 @@
 
 from pydantic import Field
 
-from keepers.settings import KeeperSettings
-from sql.processes.apply import DESCENDANTS_MAX
+from shardclock_server.keepers.settings import KeeperSettings
+from shardclock_server.sql.processes.apply import DESCENDANTS_MAX
 
 
 class EngineSettings(KeeperSettings):

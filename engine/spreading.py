@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from functools import partial
 from typing import NamedTuple
 
-from engine.batches import Signals, by_tenant
-from engine.fair_queue import FairQueue
-from sql.claims.rows import retry_lost_races
-from sql.processes.signals import spread_signal
-from sql.session import Session, StatementRefused, StoreUnavailable
+from shardclock_server.engine.batches import Signals, by_tenant
+from shardclock_server.engine.fair_queue import FairQueue
+from shardclock_server.sql.claims.rows import retry_lost_races
+from shardclock_server.sql.processes.signals import spread_signal
+from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
 
 
 class Spread(NamedTuple):

@@ -3,10 +3,10 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from engine.advancing import Advanced
-from engine.families import LAG_EDGES_S, LOOPS, OUTCOMES
-from metrics.buckets import Buckets
-from metrics.report import Report, Sample
+from shardclock_server.engine.advancing import Advanced
+from shardclock_server.engine.families import LAG_EDGES_S, LOOPS, OUTCOMES
+from shardclock_server.metrics.buckets import Buckets
+from shardclock_server.metrics.report import Report, Sample
 
 
 class EngineStats:

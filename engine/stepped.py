@@ -1,6 +1,6 @@
 """An engine that acts when it is told to, and not in loops: for a test that moves the clock by hand."""
 
-from engine.engine import Engine
+from shardclock_server.engine.engine import Engine
 
 
 class SteppedEngine(Engine):

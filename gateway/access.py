@@ -8,11 +8,11 @@ from typing import Annotated
 from fastapi import Depends
 from starlette.requests import Request
 
-from gateway.gateway import gateway_of
-from gateway.reference.openapi import FOR_ALL_TENANTS, SCOPE
-from gateway.requests.callers import Caller
-from gateway.requests.problems import NOT_ALLOWED, REFUSED, Problem
-from gateway.requests.recording import (
+from shardclock_server.gateway.gateway import gateway_of
+from shardclock_server.gateway.reference.openapi import FOR_ALL_TENANTS, SCOPE
+from shardclock_server.gateway.requests.callers import Caller
+from shardclock_server.gateway.requests.problems import NOT_ALLOWED, REFUSED, Problem
+from shardclock_server.gateway.requests.recording import (
     LOOKING,
     RECORDED_SCOPES,
     act_of,
@@ -21,10 +21,10 @@ from gateway.requests.recording import (
     give_back_unrecorded,
     is_dry_run,
 )
-from service.audit import DONE
-from service.job_runs import TARGET_OF_JOB
-from sql.audit.acts import record_act
-from sql.session import Session, Tenants
+from shardclock_server.service.audit import DONE
+from shardclock_server.service.job_runs import TARGET_OF_JOB
+from shardclock_server.sql.audit.acts import record_act
+from shardclock_server.sql.session import Session, Tenants
 
 IF_MATCH = "If-Match"
 # By header: the requests that heed it.

@@ -9,25 +9,25 @@ from importlib.metadata import version
 from fastapi import APIRouter, Depends, FastAPI
 from starlette.routing import BaseRoute, Route
 
-from gateway.access import keyed, unconditional
-from gateway.combining import Combiner
-from gateway.connections import connections_of
-from gateway.errors import HANDLERS
-from gateway.gateway import Gateway
-from gateway.limits.intake import Intake
-from gateway.limits.places import Places
-from gateway.limits.quotas import Quotas
-from gateway.limits.unsent import Outgoing, Unsent
-from gateway.limits.work_thread import WorkThread
-from gateway.reference import page
-from gateway.reference.openapi import openapi_of
-from gateway.requests.callers import Anyone, KeyHolders
-from gateway.requests.headers import HeadAsGet, HeededOnce
-from gateway.requests.key_lookups import KeyLookups
-from gateway.requests.paths import KeptSlashes
-from gateway.requests.queries import known_query
-from gateway.requests.recording import Recorded
-from gateway.routes import (
+from shardclock_server.gateway.access import keyed, unconditional
+from shardclock_server.gateway.combining import Combiner
+from shardclock_server.gateway.connections import connections_of
+from shardclock_server.gateway.errors import HANDLERS
+from shardclock_server.gateway.gateway import Gateway
+from shardclock_server.gateway.limits.intake import Intake
+from shardclock_server.gateway.limits.places import Places
+from shardclock_server.gateway.limits.quotas import Quotas
+from shardclock_server.gateway.limits.unsent import Outgoing, Unsent
+from shardclock_server.gateway.limits.work_thread import WorkThread
+from shardclock_server.gateway.reference import page
+from shardclock_server.gateway.reference.openapi import openapi_of
+from shardclock_server.gateway.requests.callers import Anyone, KeyHolders
+from shardclock_server.gateway.requests.headers import HeadAsGet, HeededOnce
+from shardclock_server.gateway.requests.key_lookups import KeyLookups
+from shardclock_server.gateway.requests.paths import KeptSlashes
+from shardclock_server.gateway.requests.queries import known_query
+from shardclock_server.gateway.requests.recording import Recorded
+from shardclock_server.gateway.routes import (
     audit,
     bulk,
     cluster,
@@ -50,20 +50,20 @@ from gateway.routes import (
     tenants,
     timers,
 )
-from gateway.routes.creating import CREATE, TIMERS, create_timer
-from gateway.settings import GatewaySettings
-from gateway.upkeep.forgetting import forgetting
-from gateway.upkeep.hinting import hinting
-from gateway.upkeep.stats import Counted, RequestStats, reporting
-from gateway.upkeep.watching import watching
-from gateway.waits.instance_ends import InstanceEnds
-from gateway.waits.later import Deferring
-from gateway.waits.task_lines import TaskLines
-from gateway.waits.timer_ends import TimerEnds
-from sql.claims.hints import send_due_hint
-from sql.deliveries.hints import send_signal_hint
-from sql.dsn import Dsn
-from sql.pool import Pool
+from shardclock_server.gateway.routes.creating import CREATE, TIMERS, create_timer
+from shardclock_server.gateway.settings import GatewaySettings
+from shardclock_server.gateway.upkeep.forgetting import forgetting
+from shardclock_server.gateway.upkeep.hinting import hinting
+from shardclock_server.gateway.upkeep.stats import Counted, RequestStats, reporting
+from shardclock_server.gateway.upkeep.watching import watching
+from shardclock_server.gateway.waits.instance_ends import InstanceEnds
+from shardclock_server.gateway.waits.later import Deferring
+from shardclock_server.gateway.waits.task_lines import TaskLines
+from shardclock_server.gateway.waits.timer_ends import TimerEnds
+from shardclock_server.sql.claims.hints import send_due_hint
+from shardclock_server.sql.deliveries.hints import send_signal_hint
+from shardclock_server.sql.dsn import Dsn
+from shardclock_server.sql.pool import Pool
 
 DESCRIPTION = (
     "Durable timers: schedule them, look at them, change them. It needs Postgres alone, and so accepts while no"

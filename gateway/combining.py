@@ -16,15 +16,15 @@ from itertools import chain
 from types import TracebackType
 from typing import Self
 
-from gateway.limits.places import Places
-from sql.clients.outcomes import Locked, Refused, Scheduled
-from sql.clients.scheduling import Batch
-from sql.clients.writing import LockPatience
-from sql.pool import Pool, PoolEmpty, ShareTaken
-from sql.requests.requests import IdempotentRequest
-from sql.retry import PAUSES
-from sql.session import NO_TENANTS, Session, StoreLocked, StoreUnavailable, Tenants
-from timers.model import NewTimer
+from shardclock_server.gateway.limits.places import Places
+from shardclock_server.sql.clients.outcomes import Locked, Refused, Scheduled
+from shardclock_server.sql.clients.scheduling import Batch
+from shardclock_server.sql.clients.writing import LockPatience
+from shardclock_server.sql.pool import Pool, PoolEmpty, ShareTaken
+from shardclock_server.sql.requests.requests import IdempotentRequest
+from shardclock_server.sql.retry import PAUSES
+from shardclock_server.sql.session import NO_TENANTS, Session, StoreLocked, StoreUnavailable, Tenants
+from shardclock_server.timers.model import NewTimer
 
 WRITERS = 2
 BATCH_TIMERS = 200

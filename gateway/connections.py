@@ -10,8 +10,8 @@ from collections import Counter, defaultdict
 from ipaddress import IPv6Address, ip_address
 from typing import Protocol
 
-from gateway.limits.places import is_within_share
-from gateway.settings import GatewaySettings
+from shardclock_server.gateway.limits.places import is_within_share
+from shardclock_server.gateway.settings import GatewaySettings
 
 FILES_KEPT = 64  # for listeners, sockets of hints and metrics, modules and certificates
 LEAST = 16

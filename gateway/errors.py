@@ -11,9 +11,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from gateway.fields import sentence_of
-from gateway.requests.headers import is_head
-from gateway.requests.problems import (
+from shardclock_server.gateway.fields import sentence_of
+from shardclock_server.gateway.requests.headers import is_head
+from shardclock_server.gateway.requests.problems import (
     BROKEN,
     CONFLICT,
     NOT_FOUND,
@@ -24,18 +24,18 @@ from gateway.requests.problems import (
     Problem,
     unavailable,
 )
-from service.deliveries import DeliveryConflict
-from service.endpoints import EndpointConflict, UnknownEndpoint
-from service.hold import NotReleased
-from service.jobs import JobConflict, UnknownJob
-from service.processes import OverQuota, UnknownProcess
-from service.redriving import NotRedriven
-from service.single_change import NotChanged, TimerConflict, UnknownTimer
-from service.tasks import UnknownTask
-from service.tenants import NoOwnLimits
-from sql.pool import PoolEmpty
-from sql.session import NOT_ALLOWED, StatementRefused, StoreLocked, StoreUnavailable
-from timers.refusal import Refusal
+from shardclock_server.service.deliveries import DeliveryConflict
+from shardclock_server.service.endpoints import EndpointConflict, UnknownEndpoint
+from shardclock_server.service.hold import NotReleased
+from shardclock_server.service.jobs import JobConflict, UnknownJob
+from shardclock_server.service.processes import OverQuota, UnknownProcess
+from shardclock_server.service.redriving import NotRedriven
+from shardclock_server.service.single_change import NotChanged, TimerConflict, UnknownTimer
+from shardclock_server.service.tasks import UnknownTask
+from shardclock_server.service.tenants import NoOwnLimits
+from shardclock_server.sql.pool import PoolEmpty
+from shardclock_server.sql.session import NOT_ALLOWED, StatementRefused, StoreLocked, StoreUnavailable
+from shardclock_server.timers.refusal import Refusal
 
 ROOM_AGAIN_S = 60
 PATH_SHOWN = 300  # characters, in a sentence

@@ -2,7 +2,7 @@
 
 import re
 
-from metrics.family import OTHER, Family, Label
+from shardclock_server.metrics.family import OTHER, Family, Label
 
 SECONDS_EDGES = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 

@@ -6,11 +6,11 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 
-from gateway.gateway import gateway_of
-from gateway.requests.bodies import read_object
-from gateway.requests.problems import REFUSED, Problem
-from gateway.requests.recording import note_body
-from timers.refusal import shortened
+from shardclock_server.gateway.gateway import gateway_of
+from shardclock_server.gateway.requests.bodies import read_object
+from shardclock_server.gateway.requests.problems import REFUSED, Problem
+from shardclock_server.gateway.requests.recording import note_body
+from shardclock_server.timers.refusal import shortened
 
 Model = TypeVar("Model", bound=BaseModel)
 NAME_SHOWN = 100  # characters of a field that the caller has named

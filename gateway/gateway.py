@@ -10,20 +10,20 @@ from typing import Annotated
 from fastapi import Depends
 from starlette.requests import Request
 
-from gateway.combining import Combiner
-from gateway.limits.intake import Intake
-from gateway.limits.places import Places
-from gateway.limits.quotas import Quotas
-from gateway.limits.standing import Standing
-from gateway.limits.unsent import Unsent
-from gateway.limits.work_thread import WorkThread
-from gateway.requests.callers import Callers
-from gateway.settings import GatewaySettings
-from gateway.waits.instance_ends import InstanceEnds
-from gateway.waits.task_lines import TaskLines
-from gateway.waits.timer_ends import TimerEnds
-from sql.hint_sender import HintSender
-from sql.pool import Pool
+from shardclock_server.gateway.combining import Combiner
+from shardclock_server.gateway.limits.intake import Intake
+from shardclock_server.gateway.limits.places import Places
+from shardclock_server.gateway.limits.quotas import Quotas
+from shardclock_server.gateway.limits.standing import Standing
+from shardclock_server.gateway.limits.unsent import Unsent
+from shardclock_server.gateway.limits.work_thread import WorkThread
+from shardclock_server.gateway.requests.callers import Callers
+from shardclock_server.gateway.settings import GatewaySettings
+from shardclock_server.gateway.waits.instance_ends import InstanceEnds
+from shardclock_server.gateway.waits.task_lines import TaskLines
+from shardclock_server.gateway.waits.timer_ends import TimerEnds
+from shardclock_server.sql.hint_sender import HintSender
+from shardclock_server.sql.pool import Pool
 
 AT_ONCE = timedelta(seconds=0.1)  # what is due later is found by a shard that nobody tells (`ShardSettings.poll_s`)
 

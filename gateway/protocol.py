@@ -10,10 +10,10 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from gateway.connections import Connections
-from gateway.requests import malformed
-from gateway.requests.callers import TENANT
-from gateway.requests.problems import RETRY_AFTER_S, unavailable
+from shardclock_server.gateway.connections import Connections
+from shardclock_server.gateway.requests import malformed
+from shardclock_server.gateway.requests.callers import TENANT
+from shardclock_server.gateway.requests.problems import RETRY_AFTER_S, unavailable
 
 HEAD_BYTES_MAX = 65_536  # the request line and all headers; also what comes after a piece of a body and is none
 HEAD_S = 10.0  # from a connection's begin, or from a request's first byte, to the end of its headers

@@ -15,17 +15,17 @@ import uvicorn
 import uvloop
 from fastapi import FastAPI
 
-from gateway.app import make_app
-from gateway.connections import Connections, connections_of
-from gateway.protocol import BoundedProtocol
-from gateway.requests.callers import is_loopback
-from gateway.settings import CannotServe, GatewaySettings, UnfitSchema
-from keepers.collector import leave_out_of_collections
-from sql.clock.moved import require_real_clock
-from sql.cluster.rights import LacksRights, require_gateway_rights
-from sql.dsn import Dsn
-from sql.migrate import WrongSchema, require_current
-from sql.session import Session, StoreUnavailable
+from shardclock_server.gateway.app import make_app
+from shardclock_server.gateway.connections import Connections, connections_of
+from shardclock_server.gateway.protocol import BoundedProtocol
+from shardclock_server.gateway.requests.callers import is_loopback
+from shardclock_server.gateway.settings import CannotServe, GatewaySettings, UnfitSchema
+from shardclock_server.keepers.collector import leave_out_of_collections
+from shardclock_server.sql.clock.moved import require_real_clock
+from shardclock_server.sql.cluster.rights import LacksRights, require_gateway_rights
+from shardclock_server.sql.dsn import Dsn
+from shardclock_server.sql.migrate import WrongSchema, require_current
+from shardclock_server.sql.session import Session, StoreUnavailable
 
 STOP_S = 10  # for requests that have begun
 IDLE_S = 75  # longer than balancers keep an idle connection

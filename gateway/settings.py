@@ -4,9 +4,9 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sql.tenants.tenants import Limits
-from webhooks.addresses import listed, networks_of
-from webhooks.endpoint import EndpointRules
+from shardclock_server.sql.tenants.tenants import Limits
+from shardclock_server.webhooks.addresses import listed, networks_of
+from shardclock_server.webhooks.endpoint import EndpointRules
 
 
 class CannotServe(Exception):

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
-from jobs.states import RunOutcome
 from shardclock import CallOutcome, Canceled, Completed, Discarded, Failed, JobPolicy, RetryLater
+from shardclock_server.jobs.states import RunOutcome
 
 # After a crash of its worker a job waits this long at least: so that an operator can disable a job that takes the node
 # down with it, and so that whatever is left of the crashed run has ended.

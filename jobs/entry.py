@@ -8,12 +8,12 @@ from inspect import signature
 from types import MappingProxyType
 from typing import Any
 
-from jobs.spec import InvalidJob, JobSpec, check_rule
 from shardclock import InvalidHandler, job
 from shardclock.jobs import NAME, policy_of, rule_of
-from timers.payload import payload_of
-from timers.refusal import InvalidTimer, shortened
-from timers.zone import zone_of
+from shardclock_server.jobs.spec import InvalidJob, JobSpec, check_rule
+from shardclock_server.timers.payload import payload_of
+from shardclock_server.timers.refusal import InvalidTimer, shortened
+from shardclock_server.timers.zone import zone_of
 
 # What a file leaves out is as in the decorator.
 OPTIONS: Mapping[str, Any] = MappingProxyType(

@@ -7,11 +7,11 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
-from jobs.entry import OF_POLICY, OPTIONS
-from jobs.spec import InvalidJob
 from shardclock import InvalidHandler, JobPolicy
 from shardclock.jobs import policy_of
 from shardclock.policy import number, whole
+from shardclock_server.jobs.entry import OF_POLICY, OPTIONS
+from shardclock_server.jobs.spec import InvalidJob
 
 DEFAULTS: Mapping[str, Any] = MappingProxyType(asdict(policy_of(**{word: OPTIONS[word] for word in OF_POLICY})))
 READ_MAX = 256  # policies that are kept

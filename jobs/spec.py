@@ -6,10 +6,10 @@ from datetime import datetime
 from typing import Any, Self
 
 from shardclock import JobPolicy
-from timers.occurrence import WITHOUT_END, Rule
-from timers.refusal import InvalidTimer, Refusal, shortened
-from timers.repeat import Repeat
-from timers.schedule import first_of, parse_schedule
+from shardclock_server.timers.occurrence import WITHOUT_END, Rule
+from shardclock_server.timers.refusal import InvalidTimer, Refusal, shortened
+from shardclock_server.timers.repeat import Repeat
+from shardclock_server.timers.schedule import first_of, parse_schedule
 
 
 class InvalidJob(Refusal):

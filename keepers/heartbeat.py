@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 
 import structlog
 
-from sql.cluster.holders import Beat, Incarnation, beat, register_holder
-from sql.dsn import Dsn
-from sql.session import QUEUE_PLANS, UNSYNCED, Session
+from shardclock_server.sql.cluster.holders import Beat, Incarnation, beat, register_holder
+from shardclock_server.sql.dsn import Dsn
+from shardclock_server.sql.session import QUEUE_PLANS, UNSYNCED, Session
 
 
 class HolderEnded(Exception):

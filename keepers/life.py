@@ -8,8 +8,8 @@ from typing import Protocol
 
 import ray
 
-from keepers.collector import collect_seldom
-from sql.cluster.holders import Incarnation
+from shardclock_server.keepers.collector import collect_seldom
+from shardclock_server.sql.cluster.holders import Incarnation
 
 LEAVE_S = 0.5  # time for `watch` to report the error before the process ends
 HOLDER_BITS = 63  # a holder is a bigint: positive, a new random number at each start

@@ -8,8 +8,8 @@ from typing import Any
 import structlog
 from structlog.typing import FilteringBoundLogger
 
-from keepers.heartbeat import HolderEnded
 from shardclock.backoff import Backoff
+from shardclock_server.keepers.heartbeat import HolderEnded
 
 # When the keeper is asked to stop, a statement in flight may take this long to end. Then it is cancelled.
 DRAIN_S = 0.7

@@ -7,14 +7,14 @@ from typing import Protocol
 
 import structlog
 
-from keepers.heartbeat import Heartbeat
-from keepers.loops import Loops, one_line
-from keepers.settings import KeeperSettings
-from sql.cluster.holders import Incarnation, end_holders
-from sql.dsn import Dsn
-from sql.hint_sender import HintSender, Send
-from sql.hints import HintListener
-from sql.session import QUEUE_PLANS, Session, StoreUnavailable
+from shardclock_server.keepers.heartbeat import Heartbeat
+from shardclock_server.keepers.loops import Loops, one_line
+from shardclock_server.keepers.settings import KeeperSettings
+from shardclock_server.sql.cluster.holders import Incarnation, end_holders
+from shardclock_server.sql.dsn import Dsn
+from shardclock_server.sql.hint_sender import HintSender, Send
+from shardclock_server.sql.hints import HintListener
+from shardclock_server.sql.session import QUEUE_PLANS, Session, StoreUnavailable
 
 # Handing back may take this long: without Postgres the leases run out by themselves.
 HAND_BACK_S = 1.0

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from metrics.family import OTHER, SHARD, TARGET_NAME, TARGETS_MAX, Families
-from metrics.report import Histogram, Labels, Report, Sample
+from shardclock_server.metrics.family import OTHER, SHARD, TARGET_NAME, TARGETS_MAX, Families
+from shardclock_server.metrics.report import Histogram, Labels, Report, Sample
 
 SOURCE_EXPIRES_S = 10.0
 SOURCES_MAX = 2_000  # more than twice the 840 possible shards, because an upgrade runs two clusters

@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from dataclasses import dataclass, field
 
-from metrics.report import Histogram, Labels
+from shardclock_server.metrics.report import Histogram, Labels
 
 
 @dataclass(slots=True)

@@ -15,16 +15,16 @@ from prometheus_client import GC_COLLECTOR, PLATFORM_COLLECTOR, PROCESS_COLLECTO
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from metrics.aggregator import Aggregator
-from metrics.families import READ
-from metrics.family import Families
-from metrics.page import metrics_of, of_exporter
-from metrics.reading import Reading
-from metrics.refusals import CannotListen
-from metrics.report import Histogram, InvalidReport, Sample, decode
-from metrics.server import MetricsServer, Pages
-from metrics.tables import samples_of
-from sql.dsn import Dsn
+from shardclock_server.metrics.aggregator import Aggregator
+from shardclock_server.metrics.families import READ
+from shardclock_server.metrics.family import Families
+from shardclock_server.metrics.page import metrics_of, of_exporter
+from shardclock_server.metrics.reading import Reading
+from shardclock_server.metrics.refusals import CannotListen
+from shardclock_server.metrics.report import Histogram, InvalidReport, Sample, decode
+from shardclock_server.metrics.server import MetricsServer, Pages
+from shardclock_server.metrics.tables import samples_of
+from shardclock_server.sql.dsn import Dsn
 
 LOOP_S = 15.0  # longest wait for work on the exporter's loop; the work has shorter timeouts of its own
 T = TypeVar("T")

@@ -2,7 +2,7 @@
 
 from importlib.metadata import version
 
-from metrics.family import JOB_NAME, TARGET_NAME, Family, Label, by_name
+from shardclock_server.metrics.family import JOB_NAME, TARGET_NAME, Family, Label, by_name
 
 GROUPS_MAX = 50  # consumer groups: users name them, so the values of this label must be limited
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from timers.model import SLOTS
+from shardclock_server.timers.model import SLOTS
 
 PREFIX = "shardclock_"
 Kind = Literal["counter", "gauge", "histogram"]

@@ -3,10 +3,10 @@
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from metrics.families import JOB_STATE
-from metrics.family import OTHER, TARGETS_MAX
-from metrics.report import Sample
-from sql.metrics.jobs import JobMeasures, JobsMeasured
+from shardclock_server.metrics.families import JOB_STATE
+from shardclock_server.metrics.family import OTHER, TARGETS_MAX
+from shardclock_server.metrics.report import Sample
+from shardclock_server.sql.metrics.jobs import JobMeasures, JobsMeasured
 
 # Of the jobs that have no name of their own, the worst is told.
 WORST: Mapping[str, Callable[[JobMeasures], float | None]] = {

@@ -11,9 +11,9 @@ from prometheus_client.core import (
     Metric,
 )
 
-from metrics.families import OF_EXPORTER, RELEASE
-from metrics.family import PREFIX, Families, Family
-from metrics.report import Histogram, Sample
+from shardclock_server.metrics.families import OF_EXPORTER, RELEASE
+from shardclock_server.metrics.family import PREFIX, Families, Family
+from shardclock_server.metrics.report import Histogram, Sample
 
 PLAIN: dict[str, type[CounterMetricFamily | GaugeMetricFamily]] = {
     "counter": CounterMetricFamily,

@@ -5,11 +5,11 @@ import time
 
 import structlog
 
-from metrics.tables import Tables, read_tables
-from sql.dsn import Dsn
-from sql.metrics.measures import readings_scan
-from sql.migrate import WrongSchema, require_current
-from sql.session import QUEUE_PLANS, Session, StatementRefused, StoreUnavailable
+from shardclock_server.metrics.tables import Tables, read_tables
+from shardclock_server.sql.dsn import Dsn
+from shardclock_server.sql.metrics.measures import readings_scan
+from shardclock_server.sql.migrate import WrongSchema, require_current
+from shardclock_server.sql.session import QUEUE_PLANS, Session, StatementRefused, StoreUnavailable
 
 FRESH_S = 5.0
 STATEMENT_S = 3.0

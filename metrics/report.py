@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from metrics.family import NO_SHARD, SHARD, Families, Family
+from shardclock_server.metrics.family import NO_SHARD, SHARD, Families, Family
 
 BYTES_MAX = 100_000  # of one datagram: below Linux's default limit
 SOCKET_PATH_MAX = 100  # bytes: the system's own limit is 104 to 108

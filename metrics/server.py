@@ -12,7 +12,7 @@ import structlog
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
-from metrics.refusals import PortTaken
+from shardclock_server.metrics.refusals import PortTaken
 
 TEXT = "text/plain; charset=utf-8"
 REQUEST_S = 10.0  # a client that sends nothing must not hold a thread for ever

@@ -8,16 +8,16 @@ from typing import TypeVar
 
 import structlog
 
-from metrics.families import GROUPS_MAX, TABLE
-from metrics.family import TARGETS_MAX
-from metrics.jobs import samples_of_jobs
-from metrics.report import Sample
-from sql.claims.scan_window import ScanWindow
-from sql.log.groups import Group, list_groups
-from sql.metrics.deliveries import Waiting, count_dead_letters, measure_deliveries
-from sql.metrics.forecast import Forecast, read_forecast
-from sql.metrics.jobs import JobsMeasured, measure_jobs
-from sql.metrics.measures import (
+from shardclock_server.metrics.families import GROUPS_MAX, TABLE
+from shardclock_server.metrics.family import TARGETS_MAX
+from shardclock_server.metrics.jobs import samples_of_jobs
+from shardclock_server.metrics.report import Sample
+from shardclock_server.sql.claims.scan_window import ScanWindow
+from shardclock_server.sql.log.groups import Group, list_groups
+from shardclock_server.sql.metrics.deliveries import Waiting, count_dead_letters, measure_deliveries
+from shardclock_server.sql.metrics.forecast import Forecast, read_forecast
+from shardclock_server.sql.metrics.jobs import JobsMeasured, measure_jobs
+from shardclock_server.sql.metrics.measures import (
     EVER,
     ClusterMeasures,
     DueCounts,
@@ -28,8 +28,8 @@ from sql.metrics.measures import (
     measure_server,
     measure_tables,
 )
-from sql.metrics.processes import ProcessMeasures, measure_processes
-from sql.session import Session, StatementRefused, StoreUnavailable
+from shardclock_server.sql.metrics.processes import ProcessMeasures, measure_processes
+from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
 
 # Age groups of overdue timers, the oldest first; group i lies between edges i and i + 1, and the last edge is now.
 AGES = ("over_10m", "under_10m", "under_1m", "under_10s", "under_1s")

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from sql.clients.history import Filter, find_keys, find_timers_of_system
-from sql.retry import Retry
-from sql.session import Session, StoreUnavailable
-from timers.refusal import InvalidTimer
+from shardclock_server.sql.clients.history import Filter, find_keys, find_timers_of_system
+from shardclock_server.sql.retry import Retry
+from shardclock_server.sql.session import Session, StoreUnavailable
+from shardclock_server.timers.refusal import InvalidTimer
 
 FOUND_TIMERS = 10_000  # in one search
 PAGE_TIMERS = 1_000  # in one transaction

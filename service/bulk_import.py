@@ -6,12 +6,12 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import IO
 
-from service.lines import Part, Wanted, write_lines
-from sql.clients.outcomes import Refused, Scheduled
-from sql.retry import Retry
-from sql.session import Session
-from timers.model import LINE_BYTES_MAX, NewTimer
-from timers.refusal import Refusal
+from shardclock_server.service.lines import Part, Wanted, write_lines
+from shardclock_server.sql.clients.outcomes import Refused, Scheduled
+from shardclock_server.sql.retry import Retry
+from shardclock_server.sql.session import Session
+from shardclock_server.timers.model import LINE_BYTES_MAX, NewTimer
+from shardclock_server.timers.refusal import Refusal
 
 PART_LINES = 2_000
 BATCH_RETRY = Retry(attempts=8)  # about 20 s in all

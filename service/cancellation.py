@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from service.many import Changed, Many
-from sql.processes.instances import FoundInstance, cancel_instance, find_instances
-from sql.session import Session
+from shardclock_server.service.many import Changed, Many
+from shardclock_server.sql.processes.instances import FoundInstance, cancel_instance, find_instances
+from shardclock_server.sql.session import Session
 
 AT_ONCE_MAX = 1_000
 

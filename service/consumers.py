@@ -1,10 +1,10 @@
 """Where a consumer group reads on: at the start or the end of the log, at a position, or at a moment."""
 
 from shardclock.log.async_reading import log_end
-from sql.log.groups import place_of
-from sql.session import Session
-from timers.moment import parse_due_date
-from timers.refusal import InvalidTimer, Refusal, shortened
+from shardclock_server.sql.log.groups import place_of
+from shardclock_server.sql.session import Session
+from shardclock_server.timers.moment import parse_due_date
+from shardclock_server.timers.refusal import InvalidTimer, Refusal, shortened
 
 START, END = "start", "end"
 POSITION_DIGITS = 18

@@ -9,12 +9,12 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from service.bulk_change import BulkBroken, Progress
-from service.dead_letters import AT_ONCE_MAX, Act
-from service.many import Changed
 from shardclock.log.record import SIGNAL
-from sql.deliveries.dead_letters import DeadLetterFilter, DeadLetterKey, find_dead_letter_keys
-from sql.session import Session, StoreUnavailable
+from shardclock_server.service.bulk_change import BulkBroken, Progress
+from shardclock_server.service.dead_letters import AT_ONCE_MAX, Act
+from shardclock_server.service.many import Changed
+from shardclock_server.sql.deliveries.dead_letters import DeadLetterFilter, DeadLetterKey, find_dead_letter_keys
+from shardclock_server.sql.session import Session, StoreUnavailable
 
 STEP_S = 10  # at a rate: so much is due at once, and whoever interrupts the run leaves the rest as it is
 

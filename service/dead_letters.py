@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from math import ceil
 
-from service.many import Changed, Many, some_of
-from service.redriving import WRONG_STATE, NotRedriven, Redriving
-from service.words import counted
 from shardclock.log.record import SIGNAL
-from sql.deliveries.dead_letters import (
+from shardclock_server.service.many import Changed, Many, some_of
+from shardclock_server.service.redriving import WRONG_STATE, NotRedriven, Redriving
+from shardclock_server.service.words import counted
+from shardclock_server.sql.deliveries.dead_letters import (
     DeadLetter,
     DeadLetterFilter,
     DeadLetterKey,
@@ -20,9 +20,9 @@ from sql.deliveries.dead_letters import (
     find_dead_letter_keys,
     find_dead_letters,
 )
-from sql.session import Session
-from timers.model import BIGINT_MAX
-from timers.refusal import Refusal, shortened
+from shardclock_server.sql.session import Session
+from shardclock_server.timers.model import BIGINT_MAX
+from shardclock_server.timers.refusal import Refusal, shortened
 
 LISTED_MAX = 1_000  # on one page
 AT_ONCE_MAX = 10_000  # the most that one statement changes

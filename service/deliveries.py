@@ -8,15 +8,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from service.many import Changed, Many
 from shardclock.log import LogRecord
-from sql.clients.history import records_of
-from sql.clients.verbs import TimerRef
-from sql.deliveries import verbs
-from sql.deliveries.find import DeliveryFilter, DeliveryState, FoundDelivery, Place, find_deliveries, find_delivery
-from sql.session import Session, StatementRefused
-from timers.model import BIGINT_MAX
-from timers.refusal import Refusal, shortened
+from shardclock_server.service.many import Changed, Many
+from shardclock_server.sql.clients.history import records_of
+from shardclock_server.sql.clients.verbs import TimerRef
+from shardclock_server.sql.deliveries import verbs
+from shardclock_server.sql.deliveries.find import (
+    DeliveryFilter,
+    DeliveryState,
+    FoundDelivery,
+    Place,
+    find_deliveries,
+    find_delivery,
+)
+from shardclock_server.sql.session import Session, StatementRefused
+from shardclock_server.timers.model import BIGINT_MAX
+from shardclock_server.timers.refusal import Refusal, shortened
 
 LISTED_MAX = 1_000  # on one page
 AT_ONCE_MAX = 10_000  # the most that one statement changes

@@ -4,17 +4,17 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from bpmn.model import Definition, read_model
-from bpmn.model.definition import ServiceWork, Timer, TimerKind
-from bpmn.model.expressions import Unreadable, bounded
-from bpmn.model.refusal import InvalidModel, Problem
-from bpmn.model.times import check_occurs
-from bpmn.step import opened_at_deployment
-from bpmn.step.effects import Effect, MessageOpened, SignalOpened, TimerOpened
-from bpmn.step.variables import Unanswerable
-from sql.processes.definitions import DescribedProcess
-from timers.moment import parse_due_date
-from timers.zone import UTC_ZONE, agreed_zone
+from shardclock_server.bpmn.model import Definition, read_model
+from shardclock_server.bpmn.model.definition import ServiceWork, Timer, TimerKind
+from shardclock_server.bpmn.model.expressions import Unreadable, bounded
+from shardclock_server.bpmn.model.refusal import InvalidModel, Problem
+from shardclock_server.bpmn.model.times import check_occurs
+from shardclock_server.bpmn.step import opened_at_deployment
+from shardclock_server.bpmn.step.effects import Effect, MessageOpened, SignalOpened, TimerOpened
+from shardclock_server.bpmn.step.variables import Unanswerable
+from shardclock_server.sql.processes.definitions import DescribedProcess
+from shardclock_server.timers.moment import parse_due_date
+from shardclock_server.timers.zone import UTC_ZONE, agreed_zone
 
 STARTS_MAX = 100  # events with a trigger: each is evaluated here, which takes up to 0.1 s
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from service.words import counted
-from sql.endpoints.endpoints import (
+from shardclock_server.service.words import counted
+from shardclock_server.sql.endpoints.endpoints import (
     COUNTED_MAX,
     EndpointName,
     StoredEndpoint,
@@ -24,11 +24,11 @@ from sql.endpoints.endpoints import (
     remove_endpoint,
     set_secrets,
 )
-from sql.session import Session
-from timers.refusal import Refusal, shortened
-from webhooks.endpoint import Endpoint, EndpointRules, InvalidEndpoint, check_endpoint, check_name
-from webhooks.policy import policy_of
-from webhooks.signing import SECRETS_MAX, new_key_pair, new_secret, verifier_of
+from shardclock_server.sql.session import Session
+from shardclock_server.timers.refusal import Refusal, shortened
+from shardclock_server.webhooks.endpoint import Endpoint, EndpointRules, InvalidEndpoint, check_endpoint, check_name
+from shardclock_server.webhooks.policy import policy_of
+from shardclock_server.webhooks.signing import SECRETS_MAX, new_key_pair, new_secret, verifier_of
 
 
 class UnknownEndpoint(Refusal):
@@ -218,9 +218,9 @@ async def find_open(session: Session, key: EndpointName, *, rules: EndpointRules
 async def try_out(endpoint: Endpoint, key: EndpointName, *, rules: EndpointRules) -> Tried:
     """Send one webhook from this machine now, and wait for the answer, which may take half a minute."""
     # Loaded by who sends: it takes a fifth of a second, and most commands send nothing.
-    from webhooks.answers import Delivered
-    from webhooks.envelope import write_body
-    from webhooks.sender import Message, Sender, SenderSettings
+    from shardclock_server.webhooks.answers import Delivered
+    from shardclock_server.webhooks.envelope import write_body
+    from shardclock_server.webhooks.sender import Message, Sender, SenderSettings
 
     fields = {"timer_key": None, "tenant_id": key.tenant_id, "target": key.target, "name": "a test"}
     message = Message(f"test_{time.time_ns()}", write_body(datetime.now(UTC), fields, None))

@@ -7,15 +7,15 @@ last occurrence that was due at that moment; if none was due, `explain` says why
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from service.explain_delivery import delivered
-from service.job_runs import TARGET_OF_JOB
-from service.outlook import outlook_of
-from service.story import Story, by_whom, deciding, detail_of, shown
-from service.words import counted
 from shardclock.log import LogRecord
-from sql.claims.claim import RAMP_AFTER_S
-from sql.clients.history import TimerState
-from timers.refusal import InvalidTimer
+from shardclock_server.service.explain_delivery import delivered
+from shardclock_server.service.job_runs import TARGET_OF_JOB
+from shardclock_server.service.outlook import outlook_of
+from shardclock_server.service.story import Story, by_whom, deciding, detail_of, shown
+from shardclock_server.service.words import counted
+from shardclock_server.sql.claims.claim import RAMP_AFTER_S
+from shardclock_server.sql.clients.history import TimerState
+from shardclock_server.timers.refusal import InvalidTimer
 
 PUNCTUAL = timedelta(seconds=1)  # for a firing that was later than this, the answer gives a reason
 

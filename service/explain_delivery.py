@@ -1,10 +1,10 @@
 """What became of the delivery to a timer's target, after the timer has fired."""
 
-from service.deliveries import in_hand_of
-from service.job_runs import TARGET_OF_JOB
-from service.story import Story, by_whom, detail_of, shown
-from service.words import counted
 from shardclock.log import LogRecord
+from shardclock_server.service.deliveries import in_hand_of
+from shardclock_server.service.job_runs import TARGET_OF_JOB
+from shardclock_server.service.story import Story, by_whom, detail_of, shown
+from shardclock_server.service.words import counted
 
 ENDS_OF_DELIVERY = {
     "DELIVERED": "delivered to",

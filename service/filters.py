@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from sql.clients.history import Filter
-from timers.model import NO_OTHER_NAMES
-from timers.moment import parse_due_date
-from timers.refusal import InvalidTimer
+from shardclock_server.sql.clients.history import Filter
+from shardclock_server.timers.model import NO_OTHER_NAMES
+from shardclock_server.timers.moment import parse_due_date
+from shardclock_server.timers.refusal import InvalidTimer
 
 
 def filter_of(

@@ -7,13 +7,13 @@ decided here comes from its identity and its living holders.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from sql.cluster.holders import Holder, list_holders
-from sql.cluster.identity import Identity, read_identity
-from sql.cluster.identity import hold as hold_all
-from sql.cluster.identity import release as release_to
-from sql.metrics.status import Status, read_status
-from sql.session import Session
-from timers.refusal import Refusal, shortened
+from shardclock_server.sql.cluster.holders import Holder, list_holders
+from shardclock_server.sql.cluster.identity import Identity, read_identity
+from shardclock_server.sql.cluster.identity import hold as hold_all
+from shardclock_server.sql.cluster.identity import release as release_to
+from shardclock_server.sql.metrics.status import Status, read_status
+from shardclock_server.sql.session import Session
+from shardclock_server.timers.refusal import Refusal, shortened
 
 REASON_CHARS_MAX = 200
 

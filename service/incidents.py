@@ -2,9 +2,9 @@
 
 from functools import partial
 
-from service.many import Changed, Many, some_of
-from sql.processes.incidents import FoundIncident, IncidentFilter, find_incidents, resolve_incidents
-from sql.session import Session
+from shardclock_server.service.many import Changed, Many, some_of
+from shardclock_server.sql.processes.incidents import FoundIncident, IncidentFilter, find_incidents, resolve_incidents
+from shardclock_server.sql.session import Session
 
 AT_ONCE_MAX = 1_000  # instances go on at once, with all that they do: what was wrong must bear it
 

@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from service.jobs import UnknownJob, find_job
-from service.words import span_of
-from sql.jobs.jobs import Job
-from sql.metrics.jobs import JobMeasures, measure_job
-from sql.session import Session
-from timers.moment import canonical_moment
-from timers.refusal import shortened
+from shardclock_server.service.jobs import UnknownJob, find_job
+from shardclock_server.service.words import span_of
+from shardclock_server.sql.jobs.jobs import Job
+from shardclock_server.sql.metrics.jobs import JobMeasures, measure_job
+from shardclock_server.sql.session import Session
+from shardclock_server.timers.moment import canonical_moment
+from shardclock_server.timers.refusal import shortened
 
 # What a start has for its attempts, beside the time of one run: as with the alert ShardclockJobNotSucceeding.
 ATTEMPTS_S = 15 * 60

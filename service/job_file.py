@@ -4,15 +4,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from jobs.entry import EXAMPLE, JobEntry, read_entry
-from jobs.spec import InvalidJob
-from service.job_configs import misfits_of
-from sql.jobs.apply import JudgedJob, apply_jobs, judge_jobs
-from sql.metrics.status import read_clock
-from sql.session import Session, StatementRefused
-from timers.model import LINE_BYTES_MAX
-from timers.payload import read_json
-from timers.refusal import InvalidTimer, Refusal
+from shardclock_server.jobs.entry import EXAMPLE, JobEntry, read_entry
+from shardclock_server.jobs.spec import InvalidJob
+from shardclock_server.service.job_configs import misfits_of
+from shardclock_server.sql.jobs.apply import JudgedJob, apply_jobs, judge_jobs
+from shardclock_server.sql.metrics.status import read_clock
+from shardclock_server.sql.session import Session, StatementRefused
+from shardclock_server.timers.model import LINE_BYTES_MAX
+from shardclock_server.timers.payload import read_json
+from shardclock_server.timers.refusal import InvalidTimer, Refusal
 
 JOBS_MAX = 1_000  # one transaction writes them
 FILE_BYTES_MAX = 16 * 2**20

@@ -4,14 +4,14 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from service.jobs import UnknownJob, find_job
-from sql.clients.history import find_timer, records_of
-from sql.clients.verbs import TimerRef
-from sql.deliveries.find import find_delivery
-from sql.jobs.declare import KEPT_RUNS
-from sql.jobs.history import JobRun, find_runs
-from sql.session import Session
-from timers.refusal import shortened
+from shardclock_server.service.jobs import UnknownJob, find_job
+from shardclock_server.sql.clients.history import find_timer, records_of
+from shardclock_server.sql.clients.verbs import TimerRef
+from shardclock_server.sql.deliveries.find import find_delivery
+from shardclock_server.sql.jobs.declare import KEPT_RUNS
+from shardclock_server.sql.jobs.history import JobRun, find_runs
+from shardclock_server.sql.session import Session
+from shardclock_server.timers.refusal import shortened
 
 FOLLOW_S = 0.2  # between two looks at a run that is followed
 HISTORY_MAX = 1_000

@@ -6,14 +6,14 @@ from datetime import datetime
 from difflib import get_close_matches
 from typing import TypeVar
 
-from service.job_configs import require_fit
-from sql.jobs import jobs as statements
-from sql.jobs.jobs import AddedJob, Job
-from sql.metrics.status import read_clock
-from sql.session import Session, StatementRefused
-from timers.payload import parse_payload
-from timers.refusal import InvalidTimer, Refusal, shortened
-from timers.schedule import first_of, parse_schedule
+from shardclock_server.service.job_configs import require_fit
+from shardclock_server.sql.jobs import jobs as statements
+from shardclock_server.sql.jobs.jobs import AddedJob, Job
+from shardclock_server.sql.metrics.status import read_clock
+from shardclock_server.sql.session import Session, StatementRefused
+from shardclock_server.timers.payload import parse_payload
+from shardclock_server.timers.refusal import InvalidTimer, Refusal, shortened
+from shardclock_server.timers.schedule import first_of, parse_schedule
 
 NEAREST_MAX = 3
 CONFLICTS = ("23505", "55000")  # the states with which the functions refuse what the present state does not allow

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from hashlib import sha256
 
-from service.words import counted
-from sql.keys.keys import (
+from shardclock_server.service.words import counted
+from shardclock_server.sql.keys.keys import (
     LIVE_MAX,
     ApiKey,
     Proof,
@@ -27,10 +27,10 @@ from sql.keys.keys import (
     revoke_key,
     rotate_key,
 )
-from sql.session import Session
-from timers.duration import Duration
-from timers.moment import canonical_moment
-from timers.refusal import Refusal, shortened
+from shardclock_server.sql.session import Session
+from shardclock_server.timers.duration import Duration
+from shardclock_server.timers.moment import canonical_moment
+from shardclock_server.timers.refusal import Refusal, shortened
 
 # Each includes those before it. The same texts as in `scopes_are_known` (sql/schema/0007_api.sql).
 SCOPES = ("read", "write", "operate", "admin")

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field, replace
 from itertools import cycle
 from typing import Any, NamedTuple
 
-from sql.clients.outcomes import Refused, RequestDiffers, Scheduled
-from sql.clients.scheduling import Batch
-from sql.clients.writing import LockPatience
-from sql.requests.requests import IdempotentRequest
-from sql.retry import Retry
-from sql.session import Session, StoreUnavailable
-from sql.turns import Turns
-from timers.model import NewTimer
-from timers.refusal import InvalidTimer
+from shardclock_server.sql.clients.outcomes import Refused, RequestDiffers, Scheduled
+from shardclock_server.sql.clients.scheduling import Batch
+from shardclock_server.sql.clients.writing import LockPatience
+from shardclock_server.sql.requests.requests import IdempotentRequest
+from shardclock_server.sql.retry import Retry
+from shardclock_server.sql.session import Session, StoreUnavailable
+from shardclock_server.sql.turns import Turns
+from shardclock_server.timers.model import NewTimer
+from shardclock_server.timers.refusal import InvalidTimer
 
 # In memory several times: as lines, as timers, and as the values of a statement.
 PART_BYTES = 4 * 1024 * 1024

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Generic, TypeVar
 
-from service.words import counted
+from shardclock_server.service.words import counted
 
 NAMED_MAX = 5  # in one sentence
 

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from sql.clients.history import UpcomingTimer
-from timers.occurrence import WITHOUT_END, Occurrence, Rule
-from timers.schedule import Missed, first_of, following, last_number, parse_schedule
+from shardclock_server.sql.clients.history import UpcomingTimer
+from shardclock_server.timers.occurrence import WITHOUT_END, Occurrence, Rule
+from shardclock_server.timers.schedule import Missed, first_of, following, last_number, parse_schedule
 
 
 @dataclass(frozen=True, slots=True)

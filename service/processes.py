@@ -9,14 +9,14 @@ from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
-from service.undeclared import undeclared_among
 from shardclock.jsonb import DEPTH_MAX, TOO_DEEP, UNREADABLE, is_too_deep
-from sql.deliveries.targets import declared_targets
-from sql.processes import definitions, instances
-from sql.processes.definitions import Deployed, DescribedProcess, StoredDefinition
-from sql.processes.instances import WholeInstance
-from sql.session import Session, StatementRefused
-from timers.refusal import Refusal
+from shardclock_server.service.undeclared import undeclared_among
+from shardclock_server.sql.deliveries.targets import declared_targets
+from shardclock_server.sql.processes import definitions, instances
+from shardclock_server.sql.processes.definitions import Deployed, DescribedProcess, StoredDefinition
+from shardclock_server.sql.processes.instances import WholeInstance
+from shardclock_server.sql.session import Session, StatementRefused
+from shardclock_server.timers.refusal import Refusal
 
 NOT_THERE = "P0002"  # the state with which the functions refuse what names nothing, in a sentence for users
 UNKNOWN = "instance {key} is unknown: it is not in the list of instances, or ended and was forgotten"
@@ -55,7 +55,7 @@ async def deploy(session: Session, model: bytes, *, resource: str, tenant_id: st
     errors:  InvalidModel      with each element that can't be run, and why
              StoreUnavailable  the outcome is unknown: call again
     """
-    from service.deployment import describe_processes
+    from shardclock_server.service.deployment import describe_processes
 
     return await deploy_described(session, model, describe_processes(model), resource=resource, tenant_id=tenant_id)
 
@@ -206,7 +206,7 @@ def variables_of(whole: WholeInstance) -> dict[str, Any] | None:
 
     shape:   None: it has not begun, or has ended, or a newer release has written it
     """
-    from bpmn.step.state import ROOT
+    from shardclock_server.bpmn.step.state import ROOT
 
     return variables_at(whole.state, ROOT)
 
@@ -217,8 +217,8 @@ def local_variables_of(whole: WholeInstance) -> list[dict[str, Any]]:
     shape:   objects of `token`, `node_id` and `variables`, in the order of the tokens; empty where `variables_of` can't
              tell the variables
     """
-    from bpmn.step import StateTooNew, read_state
-    from bpmn.step.state import ROOT
+    from shardclock_server.bpmn.step import StateTooNew, read_state
+    from shardclock_server.bpmn.step.state import ROOT
 
     if whole.state is None or is_too_deep(whole.state, DEPTH_MAX + STATE_LEVELS):
         return []
@@ -239,8 +239,8 @@ def variables_at(state: str | None, token: int) -> dict[str, Any] | None:
     shape:   None: it is not there, or a newer release has written the instance's state; of a state that no client can
              read as JSON, an object that says why
     """
-    from bpmn.step import StateTooNew, read_state
-    from bpmn.step.variables import visible
+    from shardclock_server.bpmn.step import StateTooNew, read_state
+    from shardclock_server.bpmn.step.variables import visible
 
     if state is None:
         return None

@@ -4,10 +4,15 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from service.words import counted
-from sql.deliveries.dead_letters import ClosedTarget, DeadLetterKey, find_closed_targets, redrive_dead_letters
-from sql.endpoints.endpoints import WEBHOOK, EndpointName, enable_endpoint
-from sql.session import Session, StatementRefused
+from shardclock_server.service.words import counted
+from shardclock_server.sql.deliveries.dead_letters import (
+    ClosedTarget,
+    DeadLetterKey,
+    find_closed_targets,
+    redrive_dead_letters,
+)
+from shardclock_server.sql.endpoints.endpoints import WEBHOOK, EndpointName, enable_endpoint
+from shardclock_server.sql.session import Session, StatementRefused
 
 WRONG_STATE = "55000"
 NAMED_MAX = 3  # targets in one sentence

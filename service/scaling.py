@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from sql.cluster.holders import SHARD, list_holders
-from sql.cluster.leadership import Policy, read_policy, set_policy
-from sql.cluster.leadership import scale as set_scale
-from sql.session import Session
-from timers.model import SLOTS
-from timers.refusal import Refusal
+from shardclock_server.sql.cluster.holders import SHARD, list_holders
+from shardclock_server.sql.cluster.leadership import Policy, read_policy, set_policy
+from shardclock_server.sql.cluster.leadership import scale as set_scale
+from shardclock_server.sql.session import Session
+from shardclock_server.timers.model import SLOTS
+from shardclock_server.timers.refusal import Refusal
 
 TARGET_MAX = 1_000_000  # timers a second: far more than a shard can fire
 

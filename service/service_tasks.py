@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from service.tasks import CANCELED, COMPLETED_BEFORE, NOT_FOUND, TAKEN
 from shardclock.jsonb import UNREADABLE, is_unreadable
-from sql.processes.service_tasks import TakenTask, activate_service_tasks, fail_service_task
-from sql.session import Session
+from shardclock_server.service.tasks import CANCELED, COMPLETED_BEFORE, NOT_FOUND, TAKEN
+from shardclock_server.sql.processes.service_tasks import TakenTask, activate_service_tasks, fail_service_task
+from shardclock_server.sql.session import Session
 
 # Why an answer to a service task counts for nothing, by what became of the task.
 NOT_YOURS: Mapping[str, str] = {

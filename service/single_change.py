@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from service.outlook import outlook_of
 from shardclock.api.changes import UNKNOWN, Outcomes, no_timer
-from sql.clients.history import read_upcoming
-from sql.clients.verbs import TimerRef
-from sql.session import Session, StatementRefused
+from shardclock_server.service.outlook import outlook_of
+from shardclock_server.sql.clients.history import read_upcoming
+from shardclock_server.sql.clients.verbs import TimerRef
+from shardclock_server.sql.session import Session, StatementRefused
 
 WRONG_STATE = "55000"  # with which the functions refuse what the timer's present state does not allow
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from service.hold import Hold, read_hold
 from shardclock.log import LogRecord
-from sql.clients.history import (
+from shardclock_server.service.hold import Hold, read_hold
+from shardclock_server.sql.clients.history import (
     PastHold,
     TimerState,
     UpcomingTimer,
@@ -17,9 +17,9 @@ from sql.clients.history import (
     records_around,
     witnesses,
 )
-from sql.clients.verbs import TimerRef
-from sql.deliveries.find import DeliveryState, find_delivery
-from sql.session import Session
+from shardclock_server.sql.clients.verbs import TimerRef
+from shardclock_server.sql.deliveries.find import DeliveryState, find_delivery
+from shardclock_server.sql.session import Session
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from service.processes import variables_at
-from sql.processes.tasks import WholeTask, find_task
-from sql.session import Session
-from timers.refusal import Refusal, shortened
+from shardclock_server.service.processes import variables_at
+from shardclock_server.sql.processes.tasks import WholeTask, find_task
+from shardclock_server.sql.session import Session
+from shardclock_server.timers.refusal import Refusal, shortened
 
 COMPLETED, COMPLETED_BEFORE, CANCELED, NOT_FOUND = "COMPLETED", "COMPLETED_BEFORE", "CANCELED", "NOT_FOUND"
 ASSIGNED, GIVEN_BACK, TAKEN = "ASSIGNED", "CREATED", "TAKEN"

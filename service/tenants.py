@@ -6,9 +6,9 @@ The gateways hold the limits: docs/decisions/0046-quotas.md.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sql.endpoints.endpoints import count_endpoints
-from sql.session import Session
-from sql.tenants.tenants import (
+from shardclock_server.sql.endpoints.endpoints import count_endpoints
+from shardclock_server.sql.session import Session
+from shardclock_server.sql.tenants.tenants import (
     LIMITS,
     Pending,
     Tenant,
@@ -18,8 +18,8 @@ from sql.tenants.tenants import (
     remove_limits,
     set_limits,
 )
-from timers.model import BIGINT_MAX, NAME_CHARS_MAX, NAME_RULE
-from timers.refusal import Refusal, shortened
+from shardclock_server.timers.model import BIGINT_MAX, NAME_CHARS_MAX, NAME_RULE
+from shardclock_server.timers.refusal import Refusal, shortened
 
 RATE_LEAST, RATE_MOST = 0.001, 1_000_000
 LISTED_MAX = 10_000

@@ -5,16 +5,16 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import islice
 
-from bpmn.feel import Json
-from bpmn.model import Definition, read_model
-from bpmn.step import Instance, StateTooNew, read_state
-from bpmn.step.moves import scopes_for
-from bpmn.step.state import ROOT
-from bpmn.step.stepping import Stepping
-from sql.processes import instances
-from sql.processes.definitions import StoredDefinition, read_definition
-from sql.session import Session
-from timers.refusal import Refusal, shortened
+from shardclock_server.bpmn.feel import Json
+from shardclock_server.bpmn.model import Definition, read_model
+from shardclock_server.bpmn.step import Instance, StateTooNew, read_state
+from shardclock_server.bpmn.step.moves import scopes_for
+from shardclock_server.bpmn.step.state import ROOT
+from shardclock_server.bpmn.step.stepping import Stepping
+from shardclock_server.sql.processes import instances
+from shardclock_server.sql.processes.definitions import StoredDefinition, read_definition
+from shardclock_server.sql.session import Session
+from shardclock_server.timers.refusal import Refusal, shortened
 
 LISTED_MAX = 20  # tokens or nodes in a sentence
 

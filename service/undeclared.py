@@ -3,8 +3,8 @@
 from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 
-from sql.deliveries.targets import declared_targets
-from sql.session import Session
+from shardclock_server.sql.deliveries.targets import declared_targets
+from shardclock_server.sql.session import Session
 
 WEBHOOK = "webhook:"
 LIKENESS = 0.8  # from 0 to 1; names of one app often begin alike, as order.pack and order.ship do

@@ -1,10 +1,10 @@
 """The Ray actor around one shard. It decides nothing."""
 
-from keepers.life import Life, new_incarnation
-from shards.settings import ShardSettings
-from shards.shard import Shard
-from sql.cluster.holders import SHARD
-from sql.dsn import Dsn
+from shardclock_server.keepers.life import Life, new_incarnation
+from shardclock_server.shards.settings import ShardSettings
+from shardclock_server.shards.shard import Shard
+from shardclock_server.sql.cluster.holders import SHARD
+from shardclock_server.sql.dsn import Dsn
 
 
 class ShardActor:

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from shards.ramp import Ramp
-from shards.settings import ShardSettings
-from sql.claims.claim import RAMP_AFTER_S, Scan, ScanResult
-from sql.claims.scan_window import RotatingScan
+from shardclock_server.shards.ramp import Ramp
+from shardclock_server.shards.settings import ShardSettings
+from shardclock_server.sql.claims.claim import RAMP_AFTER_S, Scan, ScanResult
+from shardclock_server.sql.claims.scan_window import RotatingScan
 
 # A shard begins to fire directly at 2,000 plain timers a second, and stops below 1,000: see
 # docs/decisions/0019-direct-firing.md.

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from keepers.clock import seconds_of
-from sql.claims.fire import Fired, Firing, Planning
-from timers.model import ClaimedTimer
-from timers.occurrence import WITHOUT_END, Occurrence
-from timers.repeat import REPETITIONS_MAX
-from timers.schedule import Missed, first_of, following, parse_schedule
+from shardclock_server.keepers.clock import seconds_of
+from shardclock_server.sql.claims.fire import Fired, Firing, Planning
+from shardclock_server.timers.model import ClaimedTimer
+from shardclock_server.timers.occurrence import WITHOUT_END, Occurrence
+from shardclock_server.timers.repeat import REPETITIONS_MAX
+from shardclock_server.timers.schedule import Missed, first_of, following, parse_schedule
 
 
 def is_unplanned(timer: ClaimedTimer) -> bool:

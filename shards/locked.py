@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from sql.claims.claim import LeasedRow
-from timers.model import ClaimedTimer
+from shardclock_server.sql.claims.claim import LeasedRow
+from shardclock_server.timers.model import ClaimedTimer
 
 RETRY_S = 0.05  # between two tries: a client's transaction usually lasts less
 TRIES_PER_S = 400  # for all lockers together: a try costs about 20 µs, so this is about 1 % of a shard's time

@@ -5,9 +5,9 @@ import heapq
 import math
 from collections.abc import Callable, Iterable
 
-from keepers.clock import seconds_of
-from shards.lanes import Lanes
-from timers.model import ClaimedTimer
+from shardclock_server.keepers.clock import seconds_of
+from shardclock_server.shards.lanes import Lanes
+from shardclock_server.timers.model import ClaimedTimer
 
 # A timer that is leased again leaves a stale entry in the heap. The heap is rebuilt when it has this many more entries
 # than twice the timers.

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from sql.claims.claim import Scan, ScanResult
+from shardclock_server.sql.claims.claim import Scan, ScanResult
 
 BURST_S = 1.0  # a scan may take at once what the rate allows in this time
 

@@ -2,8 +2,8 @@
 
 from pydantic import Field
 
-from keepers.settings import KeeperSettings
-from sql.claims.claim import RAMP_AFTER_S
+from shardclock_server.keepers.settings import KeeperSettings
+from shardclock_server.sql.claims.claim import RAMP_AFTER_S
 
 
 class ShardSettings(KeeperSettings):

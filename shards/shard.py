@@ -5,28 +5,28 @@ import time
 from collections.abc import Sequence
 from datetime import datetime
 
-from keepers.clock import PostgresClock
-from keepers.loops import one_line
-from keepers.registration import Registration
-from metrics.report import Reporter
-from shards.claim_planner import ClaimPlanner
-from shards.families import LAG_EDGES
-from shards.firing import firing_of, held_and_forgotten, is_unplanned, leftover, planning_of
-from shards.locked import LockedTimers
-from shards.queue import TimerQueue
-from shards.settings import ShardSettings
-from shards.stats import ShardGauges, ShardStats, report_of
-from sql.claims.claim import Scan, claim_due, leased_by, still_leased
-from sql.claims.fire import fire_due, pause_faulty, plan_schedules
-from sql.claims.hints import DUE
-from sql.cluster.holders import Incarnation
-from sql.deliveries.hints import send_delivery_hint
-from sql.dsn import Dsn
-from sql.hints import HINT_S
-from sql.log.hints import send_hint
-from sql.session import StatementRefused, StoreTooSlow, StoreUnavailable
-from timers.model import ClaimedTimer
-from timers.refusal import InvalidTimer
+from shardclock_server.keepers.clock import PostgresClock
+from shardclock_server.keepers.loops import one_line
+from shardclock_server.keepers.registration import Registration
+from shardclock_server.metrics.report import Reporter
+from shardclock_server.shards.claim_planner import ClaimPlanner
+from shardclock_server.shards.families import LAG_EDGES
+from shardclock_server.shards.firing import firing_of, held_and_forgotten, is_unplanned, leftover, planning_of
+from shardclock_server.shards.locked import LockedTimers
+from shardclock_server.shards.queue import TimerQueue
+from shardclock_server.shards.settings import ShardSettings
+from shardclock_server.shards.stats import ShardGauges, ShardStats, report_of
+from shardclock_server.sql.claims.claim import Scan, claim_due, leased_by, still_leased
+from shardclock_server.sql.claims.fire import fire_due, pause_faulty, plan_schedules
+from shardclock_server.sql.claims.hints import DUE
+from shardclock_server.sql.cluster.holders import Incarnation
+from shardclock_server.sql.deliveries.hints import send_delivery_hint
+from shardclock_server.sql.dsn import Dsn
+from shardclock_server.sql.hints import HINT_S
+from shardclock_server.sql.log.hints import send_hint
+from shardclock_server.sql.session import StatementRefused, StoreTooSlow, StoreUnavailable
+from shardclock_server.timers.model import ClaimedTimer
+from shardclock_server.timers.refusal import InvalidTimer
 
 # The SQLSTATE of a duplicate key, which the sequence causes, not the timer: docs/decisions/0032-whose-key.md.
 KEY_TAKEN = "23505"

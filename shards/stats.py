@@ -4,13 +4,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from metrics.family import NO_SHARD
-from metrics.report import Histogram, Report, Sample
-from shards.families import LAG_EDGES_S, LOOPS
-from sql.claims.claim import Scan, ScanResult, Scope
-from sql.claims.fire import Fired, Firing
-from sql.claims.rows import Lags
-from timers.model import SLOTS
+from shardclock_server.metrics.family import NO_SHARD
+from shardclock_server.metrics.report import Histogram, Report, Sample
+from shardclock_server.shards.families import LAG_EDGES_S, LOOPS
+from shardclock_server.sql.claims.claim import Scan, ScanResult, Scope
+from shardclock_server.sql.claims.fire import Fired, Firing
+from shardclock_server.sql.claims.rows import Lags
+from shardclock_server.timers.model import SLOTS
 
 COUNTERS = {
     "timers_claimed": "claimed",

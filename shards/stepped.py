@@ -1,8 +1,8 @@
 """A shard that acts when it is told to, and not in loops: for a test that moves the clock by hand."""
 
-from shards.shard import Shard
-from sql.claims.claim import Scan
-from sql.session import StatementRefused
+from shardclock_server.shards.shard import Shard
+from shardclock_server.sql.claims.claim import Scan
+from shardclock_server.sql.session import StatementRefused
 
 
 class SteppedShard(Shard):

@@ -1,6 +1,6 @@
 """Whole databases, made as copies of another: a migrated one in a few hundredths of a second."""
 
-from sql.session import Session
+from shardclock_server.sql.session import Session
 
 # Postgres takes no parameters in these; the names are ours, and hold nothing that would need quotes.
 _CREATE, _COPY = "create database {name}", "create database {name} template {template} strategy file_copy"

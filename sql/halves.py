@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from sql.session import StatementRefused
+from shardclock_server.sql.session import StatementRefused
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -4,8 +4,8 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
-from sql.dsn import Dsn
-from sql.session import QUEUE_PLANS, UNSYNCED, Session
+from shardclock_server.sql.dsn import Dsn
+from shardclock_server.sql.session import QUEUE_PLANS, UNSYNCED, Session
 
 # The pause between two hints is eight times what one takes, within these bounds: hints then use a ninth of one
 # connection. If one takes long, the pause is as long, and they use half.

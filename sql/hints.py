@@ -7,7 +7,7 @@ lost hint, the one who waits finds the rows with its next poll.
 import asyncio
 import time
 
-from sql.session import Connection, Session
+from shardclock_server.sql.session import Connection, Session
 
 HINT_S = 0.5  # the longest wait for one hint, so that who was asked to stop notices
 # A connection that was cut somewhere is as silent as one without hints: after this time it is asked for an answer.

@@ -12,9 +12,19 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from sql.dsn import Dsn
-from sql.scripts import BOOKKEEPING, Script, functions, in_order, record_of, release, removed, roles_text, steps
-from sql.session import Connection, Session, StoreLocked
+from shardclock_server.sql.dsn import Dsn
+from shardclock_server.sql.scripts import (
+    BOOKKEEPING,
+    Script,
+    functions,
+    in_order,
+    record_of,
+    release,
+    removed,
+    roles_text,
+    steps,
+)
+from shardclock_server.sql.session import Connection, Session, StoreLocked
 
 MIGRATE_S = 300.0  # a later step may have much to rewrite
 LOCK_TRIES, LOCK_PAUSE_S = 20, 1.0

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Self
 
-from sql.dsn import Dsn
-from sql.session import ALL_TENANTS, CLIENT_PLANS, Session, StoreUnavailable, Tenants
-from timers.refusal import shortened
+from shardclock_server.sql.dsn import Dsn
+from shardclock_server.sql.session import ALL_TENANTS, CLIENT_PLANS, Session, StoreUnavailable, Tenants
+from shardclock_server.timers.refusal import shortened
 
 
 class PoolEmpty(StoreUnavailable):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from shardclock.backoff import Backoff
-from sql.session import StoreUnavailable
+from shardclock_server.sql.session import StoreUnavailable
 
 T = TypeVar("T")
 PAUSES = Backoff(0.2, 5.0)

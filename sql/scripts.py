@@ -62,14 +62,14 @@ class Script:
 @cache
 def steps() -> tuple[Script, ...]:
     """Read the schema's steps, in order."""
-    return tuple(sorted(_scripts(files("sql").joinpath("schema")), key=lambda step: step.name))
+    return tuple(sorted(_scripts(files("shardclock_server.sql").joinpath("schema")), key=lambda step: step.name))
 
 
 @cache
 def functions() -> Mapping[str, Script]:
     """Read all functions, by name, each behind the functions that it needs."""
     found: dict[str, Script] = {}
-    for folder in files("sql").joinpath("functions").iterdir():
+    for folder in files("shardclock_server.sql").joinpath("functions").iterdir():
         if folder.is_dir():
             found |= {script.name: script for script in _scripts(folder)}
     return {script.name: script for script in _with_needs(sorted(found), found)}
@@ -78,7 +78,7 @@ def functions() -> Mapping[str, Script]:
 @cache
 def removed() -> Script:
     """Read the script that drops functions of former releases."""
-    path = files("sql").joinpath("functions", "removed.sql")
+    path = files("shardclock_server.sql").joinpath("functions", "removed.sql")
     return Script("removed", path.read_text(encoding="utf-8"))
 
 
@@ -91,7 +91,7 @@ def release() -> str:
 @cache
 def roles_text() -> str:
     """Read the script that makes the roles and grants each its rights."""
-    return files("sql").joinpath("roles.sql").read_text(encoding="utf-8")
+    return files("shardclock_server.sql").joinpath("roles.sql").read_text(encoding="utf-8")
 
 
 def in_order(missing: Iterable[Script], changed: Mapping[str, Script]) -> list[Script]:

@@ -8,9 +8,9 @@ from typing import Self
 import asyncpg
 
 from shardclock.sql.statement import Statement as ClientStatement
-from sql.dsn import Dsn, InvalidDsn
-from sql.pinned import PINNED, PoolerInBetween, connect
-from sql.statements import statement
+from shardclock_server.sql.dsn import Dsn, InvalidDsn
+from shardclock_server.sql.pinned import PINNED, PoolerInBetween, connect
+from shardclock_server.sql.statements import statement
 
 Record = asyncpg.Record
 Connection = asyncpg.Connection

@@ -45,7 +45,7 @@ def statement(name: str) -> Statement:
 
     errors:  FileNotFoundError  there is no `<subject>/<name>.sql`: a mistake in this program
     """
-    found = (files("sql").joinpath(subject, f"{name}.sql") for subject in SUBJECTS)
+    found = (files("shardclock_server.sql").joinpath(subject, f"{name}.sql") for subject in SUBJECTS)
     path = next((path for path in found if path.is_file()), None)
     if path is None:
         raise FileNotFoundError(f"no statement {name}.sql under sql/")

@@ -11,10 +11,10 @@ from datetime import date, datetime
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
-from timers.cron_fields import Fields, parse_fields
-from timers.cron_local import YEAR_MAX, count_local, local_match
-from timers.occurrence import WITHOUT_END, Later, Occurrence
-from timers.offsets import (
+from shardclock_server.timers.cron_fields import Fields, parse_fields
+from shardclock_server.timers.cron_local import YEAR_MAX, count_local, local_match
+from shardclock_server.timers.occurrence import WITHOUT_END, Later, Occurrence
+from shardclock_server.timers.offsets import (
     BACK_MAX,
     DAY,
     END,
@@ -25,7 +25,7 @@ from timers.offsets import (
     second_of,
     year_of,
 )
-from timers.refusal import InvalidTimer, shortened
+from shardclock_server.timers.refusal import InvalidTimer, shortened
 
 # The spelling of cron files, and of libraries that follow them.
 NAMES_ZONE = re.compile(r"\s*((?:CRON_)?TZ=(\S*))")

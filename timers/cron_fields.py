@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
-from timers.refusal import InvalidTimer, shortened
+from shardclock_server.timers.refusal import InvalidTimer, shortened
 
 CRON_CHARS_MAX = 200
 NICKNAMES = {

@@ -7,8 +7,8 @@ from bisect import bisect_left
 from calendar import isleap
 from datetime import date
 
-from timers.cron_fields import Fields, YearDays
-from timers.offsets import DAY, END
+from shardclock_server.timers.cron_fields import Fields, YearDays
+from shardclock_server.timers.offsets import DAY, END
 
 NEVER = END + 2 * DAY
 YEAR_MAX = date.max.year

@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo
 
 import isodate
 
-from timers.refusal import InvalidTimer, shortened
-from timers.zone import to_local, to_utc
+from shardclock_server.timers.refusal import InvalidTimer, shortened
+from shardclock_server.timers.zone import to_local, to_utc
 
 # Every text that the schema's CHECKs accept is at most as long, so a shard can read every row.
 DURATION_CHARS_MAX = 100

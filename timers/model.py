@@ -21,12 +21,12 @@ from pydantic import (
     model_validator,
 )
 
-from timers.duration import Duration, parse_duration
-from timers.moment import parse_due_date
-from timers.payload import compact_payload, payload_of, read_json
-from timers.refusal import InvalidTimer, refusal_of, shortened
-from timers.schedule import Missed, parse_schedule
-from timers.zone import UTC_ZONE, agreed_zone, zone_of
+from shardclock_server.timers.duration import Duration, parse_duration
+from shardclock_server.timers.moment import parse_due_date
+from shardclock_server.timers.payload import compact_payload, payload_of, read_json
+from shardclock_server.timers.refusal import InvalidTimer, refusal_of, shortened
+from shardclock_server.timers.schedule import Missed, parse_schedule
+from shardclock_server.timers.zone import UTC_ZONE, agreed_zone, zone_of
 
 SLOTS = 840
 LINE_BYTES_MAX = 131_072

@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-from timers.duration import ceiling
-from timers.refusal import InvalidTimer, shortened
-from timers.zone import UTC_ZONE, agreed_zone, check_brackets, comes_twice, exists, to_utc
+from shardclock_server.timers.duration import ceiling
+from shardclock_server.timers.refusal import InvalidTimer, shortened
+from shardclock_server.timers.zone import UTC_ZONE, agreed_zone, check_brackets, comes_twice, exists, to_utc
 
 # asyncpg stores an aware `datetime.max` as 'infinity', which is no due date. The microsecond before that is the due
 # date of paused timers.

@@ -16,7 +16,7 @@ from functools import cache, lru_cache
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-from timers.zone import offset_at
+from shardclock_server.timers.zone import offset_at
 
 EPOCH = datetime.min.replace(tzinfo=UTC)
 SECOND = timedelta(seconds=1)

@@ -7,8 +7,8 @@ from decimal import Decimal
 from typing import NoReturn
 
 from shardclock.jsonb import DEPTH_MAX, STRING, TOO_DEEP, has_nul, is_too_deep
-from timers.refusal import InvalidTimer, shortened
-from timers.texts import HALF_PAIR, NOT_UTF8, NUL
+from shardclock_server.timers.refusal import InvalidTimer, shortened
+from shardclock_server.timers.texts import HALF_PAIR, NOT_UTF8, NUL
 
 PAYLOAD_BYTES_MAX = 65_536
 INTEGER_DIGITS_MAX = 308

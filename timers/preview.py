@@ -5,12 +5,12 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-from timers.cron import Cron
-from timers.cron_local import count_local, local_match
-from timers.occurrence import WITHOUT_END, Occurrence, Rule
-from timers.offsets import clock_changes, moment_of, second_of
-from timers.repeat import Repeat
-from timers.zone import comes_twice, exists, offset_at, to_local
+from shardclock_server.timers.cron import Cron
+from shardclock_server.timers.cron_local import count_local, local_match
+from shardclock_server.timers.occurrence import WITHOUT_END, Occurrence, Rule
+from shardclock_server.timers.offsets import clock_changes, moment_of, second_of
+from shardclock_server.timers.repeat import Repeat
+from shardclock_server.timers.zone import comes_twice, exists, offset_at, to_local
 
 GAP_MAX = timedelta(days=3_660)  # between two occurrences; in a longer one nobody looks what the clock has skipped
 

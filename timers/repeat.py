@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from timers.duration import Duration, later, looks_like_duration, parse_duration
-from timers.moment import LATEST_DUE_DATE, Written, canonical_moment, parse_written
-from timers.occurrence import WITHOUT_END, Later, Occurrence
-from timers.refusal import InvalidTimer, shortened
-from timers.zone import UTC_ZONE, agreed_zone, check_brackets, to_local
+from shardclock_server.timers.duration import Duration, later, looks_like_duration, parse_duration
+from shardclock_server.timers.moment import LATEST_DUE_DATE, Written, canonical_moment, parse_written
+from shardclock_server.timers.occurrence import WITHOUT_END, Later, Occurrence
+from shardclock_server.timers.refusal import InvalidTimer, shortened
+from shardclock_server.timers.zone import UTC_ZONE, agreed_zone, check_brackets, to_local
 
 REPETITIONS_MAX = 2_147_483_647
 REPEAT_CHARS_MAX = 200  # the table's CHECK has the same limit

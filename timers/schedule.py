@@ -10,12 +10,12 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple
 
-from timers.cron import looks_like_cron, parse_cron
-from timers.moment import canonical_moment
-from timers.occurrence import WITHOUT_END, Occurrence, Rule
-from timers.refusal import InvalidTimer, shortened
-from timers.repeat import REPETITIONS_MAX, parse_repeat
-from timers.zone import zone_of
+from shardclock_server.timers.cron import looks_like_cron, parse_cron
+from shardclock_server.timers.moment import canonical_moment
+from shardclock_server.timers.occurrence import WITHOUT_END, Occurrence, Rule
+from shardclock_server.timers.refusal import InvalidTimer, shortened
+from shardclock_server.timers.repeat import REPETITIONS_MAX, parse_repeat
+from shardclock_server.timers.zone import zone_of
 
 # An occurrence that is later than this was missed; a smaller delay may be a takeover.
 MISSED_AFTER = timedelta(seconds=60)

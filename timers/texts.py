@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from timers.refusal import shortened
+from shardclock_server.timers.refusal import shortened
 
 NUL = "holds a NUL character, which Postgres can't store; leave it out"
 NOT_UTF8 = "is not valid UTF-8; encode the text as UTF-8"

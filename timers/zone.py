@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo, available_timezones
 
-from timers.refusal import InvalidTimer, shortened
+from shardclock_server.timers.refusal import InvalidTimer, shortened
 
 # Files of the zone database that are no zones, or that mean this machine's own zone.
 NO_ZONES = {"localtime", "posixrules", "Factory", "leapseconds", "tzdata.zi"}

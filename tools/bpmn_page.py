@@ -6,7 +6,7 @@ import json
 import sys
 from collections import defaultdict
 
-from bpmn.model.words import Use, Words, camunda_7, camunda_8, standard
+from shardclock_server.bpmn.model.words import Use, Words, camunda_7, camunda_8, standard
 from tests.support import ROOT
 from tests.support.bpmn_models import ElementModel, Folder, folders
 

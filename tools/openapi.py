@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import sys
 
-from gateway.app import make_app
-from gateway.settings import GatewaySettings
+from shardclock_server.gateway.app import make_app
+from shardclock_server.gateway.settings import GatewaySettings
 from tests.support import ROOT
 
 PAGE = ROOT / "docs" / "openapi.json"

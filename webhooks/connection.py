@@ -18,7 +18,15 @@ from aiohttp.http import HttpVersion11, RawResponseMessage
 from aiohttp.streams import StreamReader
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from webhooks.odd_heads import END, END_BYTES, SWITCHING, NoAnswer, OddHead, read_cut_head, read_odd_head
+from shardclock_server.webhooks.odd_heads import (
+    END,
+    END_BYTES,
+    SWITCHING,
+    NoAnswer,
+    OddHead,
+    read_cut_head,
+    read_odd_head,
+)
 
 SLICE_BYTES = 1_024  # parsed at once: some 60 of the shortest answers, which takes less than a millisecond
 INTERIM_MAX = 10  # servers send one or two

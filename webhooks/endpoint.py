@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 from yarl import URL
 
-from timers.refusal import Refusal, shortened
-from webhooks.addresses import Networks, address_of
-from webhooks.signing import SigningKey, check_secrets
+from shardclock_server.timers.refusal import Refusal, shortened
+from shardclock_server.webhooks.addresses import Networks, address_of
+from shardclock_server.webhooks.signing import SigningKey, check_secrets
 
 URL_CHARACTERS_MAX = 2_048
 HEADERS_MAX = 20

@@ -5,8 +5,8 @@ import ssl
 
 import aiohttp
 
-from webhooks.answers import OWN_PAUSE_S, Fault, Retry, one_line
-from webhooks.guard import Connecting
+from shardclock_server.webhooks.answers import OWN_PAUSE_S, Fault, Retry, one_line
+from shardclock_server.webhooks.guard import Connecting
 
 Failure = aiohttp.ClientError | OSError | ValueError  # what an attempt may end with; TimeoutError is an OSError
 

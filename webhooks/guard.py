@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-from webhooks.addresses import Networks
+from shardclock_server.webhooks.addresses import Networks
 
 # family, type, protocol, canonical name, address: as `socket.getaddrinfo` returns them
 AddressInfo = tuple[int | socket.AddressFamily, int | socket.SocketKind, int, str, tuple[Any, ...]]

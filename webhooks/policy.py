@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 from shardclock import InvalidHandler, Policy
 from shardclock.policy import number, whole
-from timers.refusal import Refusal, shortened
-from webhooks.endpoint import TIMEOUT_S
+from shardclock_server.timers.refusal import Refusal, shortened
+from shardclock_server.webhooks.endpoint import TIMEOUT_S
 
 # What an endpoint's policy doesn't say. 20 attempts take about two days; but while a breaker is open there are only
 # probes, so that of most deliveries fewer are made.

@@ -12,15 +12,15 @@ import aiohttp
 from aiohttp.abc import AbstractResolver
 from pydantic import BaseModel, ConfigDict, Field
 
-from webhooks.addresses import Networks
-from webhooks.answers import EXCERPT_BYTES_MAX, OWN_PAUSE_S, Answer, answer_of
-from webhooks.connection import Connector
-from webhooks.endpoint import Endpoint
-from webhooks.failures import failure_of, is_everybodys, no_room
-from webhooks.guard import Connecting, Guard, connecting
-from webhooks.names import Names, SystemNames, asking
-from webhooks.signing import signed_headers
-from webhooks.turns import Turns
+from shardclock_server.webhooks.addresses import Networks
+from shardclock_server.webhooks.answers import EXCERPT_BYTES_MAX, OWN_PAUSE_S, Answer, answer_of
+from shardclock_server.webhooks.connection import Connector
+from shardclock_server.webhooks.endpoint import Endpoint
+from shardclock_server.webhooks.failures import failure_of, is_everybodys, no_room
+from shardclock_server.webhooks.guard import Connecting, Guard, connecting
+from shardclock_server.webhooks.names import Names, SystemNames, asking
+from shardclock_server.webhooks.signing import signed_headers
+from shardclock_server.webhooks.turns import Turns
 
 FIXED_HEADERS = {
     "accept": "*/*",

@@ -2,14 +2,14 @@
 
 from functools import partial
 
-from keepers.life import Life, new_incarnation
-from sql.cluster.holders import WORKER
-from sql.dsn import Dsn
-from workers.app import WorkerConfig
-from workers.process import RayHandlerProcess
-from workers.runs.process import RayRunProcess, has_node
-from workers.surroundings import Surroundings
-from workers.worker import Worker
+from shardclock_server.keepers.life import Life, new_incarnation
+from shardclock_server.sql.cluster.holders import WORKER
+from shardclock_server.sql.dsn import Dsn
+from shardclock_server.workers.app import WorkerConfig
+from shardclock_server.workers.process import RayHandlerProcess
+from shardclock_server.workers.runs.process import RayRunProcess, has_node
+from shardclock_server.workers.surroundings import Surroundings
+from shardclock_server.workers.worker import Worker
 
 
 class WorkerActor:

@@ -10,11 +10,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
-from jobs.spec import InvalidJob, JobSpec, check_rule
 from shardclock import installed_apps
-from workers.handler import HandlerSpec
-from workers.python_environment import for_our_python
-from workers.settings import WorkerSettings
+from shardclock_server.jobs.spec import InvalidJob, JobSpec, check_rule
+from shardclock_server.workers.handler import HandlerSpec
+from shardclock_server.workers.python_environment import for_our_python
+from shardclock_server.workers.settings import WorkerSettings
 
 IMPORT_S = 60.0
 SAID_MAX = 300
@@ -65,7 +65,7 @@ def find_app(modules: str, directory: Path) -> App:
 
     errors:  AppRefused  it can't be imported, declares nothing, or declares something wrong
     """
-    command = [sys.executable, "-P", "-m", "workers.describe", modules, str(directory)]
+    command = [sys.executable, "-P", "-m", "shardclock_server.workers.describe", modules, str(directory)]
     try:
         done = subprocess.run(
             command, stdout=subprocess.PIPE, env=for_our_python(os.environ), timeout=IMPORT_S, check=False

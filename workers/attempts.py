@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from shardclock import COMPLETED, Completed, Discarded, Failed, Outcome, Policy, RetryLater
-from sql.deliveries.claim import Claim, ClaimedDelivery
-from sql.deliveries.settle import Ending, Settlement
+from shardclock_server.sql.deliveries.claim import Claim, ClaimedDelivery
+from shardclock_server.sql.deliveries.settle import Ending, Settlement
 
 # A worker that dies with a delivery in hand leaves no answer. After this many claims without one, the delivery itself
 # is the likely cause.

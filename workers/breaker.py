@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from webhooks.answers import OWN_PAUSE_S, Answer, Delivered, Fault, Retry
-from workers.bucket import Bucket
+from shardclock_server.webhooks.answers import OWN_PAUSE_S, Answer, Delivered, Fault, Retry
+from shardclock_server.workers.bucket import Bucket
 
 OVERLOAD = frozenset({429, 502, 503, 504})
 HALVE_S = 1.0  # answers of one burst tell of one overload

@@ -10,8 +10,8 @@ import sys
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from sql.deliveries.claim import ClaimedDelivery
-from timers.payload import PAYLOAD_BYTES_MAX
+from shardclock_server.sql.deliveries.claim import ClaimedDelivery
+from shardclock_server.timers.payload import PAYLOAD_BYTES_MAX
 
 IN_HAND_MAX = 4_000  # of one worker; one claim may bring more
 PAYLOADS_BYTES_MAX = 64 * 2**20  # of these; what is being sent is written beside it, a few hundred at a time

@@ -10,7 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from sql.deliveries.claim import BEGINNING, ClaimedDelivery, DeliveryScan, DeliveryScanResult, Lane, Position
+from shardclock_server.sql.deliveries.claim import (
+    BEGINNING,
+    ClaimedDelivery,
+    DeliveryScan,
+    DeliveryScanResult,
+    Lane,
+    Position,
+)
 
 SEARCH_SHARE, SEARCH_GAP_S = 0.1, 0.02  # searches take at most a tenth of the time
 # A delivery is due when its firing begins, and is seen when that is committed: some milliseconds later, or a second if

@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sql.deliveries.claim import ClaimedDelivery
-from sql.deliveries.settle import Settlement
-from workers.attempts import Jitter
-from workers.calls import Broken
-from workers.stats import WorkerStats
+from shardclock_server.sql.deliveries.claim import ClaimedDelivery
+from shardclock_server.sql.deliveries.settle import Settlement
+from shardclock_server.workers.attempts import Jitter
+from shardclock_server.workers.calls import Broken
+from shardclock_server.workers.stats import WorkerStats
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,22 +11,22 @@ from typing import Protocol
 
 import structlog
 
-from keepers.loops import one_line
 from shardclock import Completed, Failed, Outcome, Policy, RetryLater
-from sql.deliveries.claim import Claim, ClaimedDelivery
-from sql.deliveries.settle import Ending, Settlement
-from sql.endpoints.endpoints import EndpointName, StoredEndpoint
-from webhooks.answers import OWN_PAUSE_S, Answer, Delivered, Fault, Gone, Retry
-from webhooks.endpoint import Endpoint, EndpointRules
-from webhooks.envelope import write_body
-from webhooks.policy import policy_of
-from webhooks.sender import Message
-from workers.attempts import Jitter, backoff_s, settlement_of, why_not
-from workers.breaker import Breaker, BreakerSettings
-from workers.budget import Load
-from workers.calls import Calls
-from workers.context import WorkerContext
-from workers.route import Route, route_of
+from shardclock_server.keepers.loops import one_line
+from shardclock_server.sql.deliveries.claim import Claim, ClaimedDelivery
+from shardclock_server.sql.deliveries.settle import Ending, Settlement
+from shardclock_server.sql.endpoints.endpoints import EndpointName, StoredEndpoint
+from shardclock_server.webhooks.answers import OWN_PAUSE_S, Answer, Delivered, Fault, Gone, Retry
+from shardclock_server.webhooks.endpoint import Endpoint, EndpointRules
+from shardclock_server.webhooks.envelope import write_body
+from shardclock_server.webhooks.policy import policy_of
+from shardclock_server.webhooks.sender import Message
+from shardclock_server.workers.attempts import Jitter, backoff_s, settlement_of, why_not
+from shardclock_server.workers.breaker import Breaker, BreakerSettings
+from shardclock_server.workers.budget import Load
+from shardclock_server.workers.calls import Calls
+from shardclock_server.workers.context import WorkerContext
+from shardclock_server.workers.route import Route, route_of
 
 FRESH_S = 2.0  # how long what was read of an endpoint may be used
 IDLE_S = 60.0  # an endpoint to which nothing was sent for this long is forgotten

@@ -4,16 +4,16 @@ import asyncio
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from sql.deliveries.claim import Claim, ClaimedDelivery, Lane
-from sql.deliveries.settle import Settlement
-from sql.endpoints.endpoints import WEBHOOK, EndpointName, disable_gone_endpoint, find_endpoints
-from sql.session import Session, StatementRefused, StoreUnavailable
-from webhooks.addresses import Networks
-from webhooks.endpoint import EndpointRules
-from webhooks.sender import Sender, SenderSettings
-from workers.budget import Budget
-from workers.context import WorkerContext
-from workers.endpoint_queue import EndpointQueue, Send
+from shardclock_server.sql.deliveries.claim import Claim, ClaimedDelivery, Lane
+from shardclock_server.sql.deliveries.settle import Settlement
+from shardclock_server.sql.endpoints.endpoints import WEBHOOK, EndpointName, disable_gone_endpoint, find_endpoints
+from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
+from shardclock_server.webhooks.addresses import Networks
+from shardclock_server.webhooks.endpoint import EndpointRules
+from shardclock_server.webhooks.sender import Sender, SenderSettings
+from shardclock_server.workers.budget import Budget
+from shardclock_server.workers.context import WorkerContext
+from shardclock_server.workers.endpoint_queue import EndpointQueue, Send
 
 NEW_BATCH = 100  # deliveries to new endpoints that one claim takes
 QUEUES_MAX = 1_000  # each scan asks all of them for their places

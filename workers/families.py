@@ -1,6 +1,6 @@
 """The metrics that workers report."""
 
-from metrics.family import LOOP, TARGET_NAME, Family, Label
+from shardclock_server.metrics.family import LOOP, TARGET_NAME, Family, Label
 
 DURATION_EDGES_S = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3600)
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Generic, Protocol, TypeVar
 
-from sql.deliveries.claim import Claim
+from shardclock_server.sql.deliveries.claim import Claim
 
 NOT_HELD = (None, float("-inf"))
 

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 from shardclock import Policy
-from sql.deliveries.handlers import DeclaredHandler
+from shardclock_server.sql.deliveries.handlers import DeclaredHandler
 
 # Calls at the same time in one worker, if the handler doesn't say. While a batch is settled, the next one is called.
 ASYNC_CONCURRENCY, BATCH_CONCURRENCY, PLAIN_CONCURRENCY = 100, 2, 1

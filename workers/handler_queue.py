@@ -10,17 +10,17 @@ from typing import Any
 
 import structlog
 
-from keepers.loops import one_line
 from shardclock import Failed, Outcome
-from sql.deliveries.claim import Claim, ClaimedDelivery
-from sql.deliveries.settle import Settlement
-from workers.attempts import ended_uncalled, settlement_of
-from workers.bucket import Bucket
-from workers.calls import Calls
-from workers.context import WorkerContext
-from workers.handler import HandlerSpec
-from workers.process import HandlerProcess
-from workers.seat import Called, Seat
+from shardclock_server.keepers.loops import one_line
+from shardclock_server.sql.deliveries.claim import Claim, ClaimedDelivery
+from shardclock_server.sql.deliveries.settle import Settlement
+from shardclock_server.workers.attempts import ended_uncalled, settlement_of
+from shardclock_server.workers.bucket import Bucket
+from shardclock_server.workers.calls import Calls
+from shardclock_server.workers.context import WorkerContext
+from shardclock_server.workers.handler import HandlerSpec
+from shardclock_server.workers.process import HandlerProcess
+from shardclock_server.workers.seat import Called, Seat
 
 TELL_S = 1.0  # between two log lines about attempts that failed: a handler may fail thousands of times a second
 BURST_S = 0.02  # of calls that a rate gives at once: a timer of the loop is some milliseconds late

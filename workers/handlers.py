@@ -3,13 +3,13 @@
 import asyncio
 from collections.abc import Callable, Collection, Sequence
 
-from sql.deliveries.claim import Claim, ClaimedDelivery
-from sql.deliveries.settle import Settlement
-from workers.calls import Calls
-from workers.context import WorkerContext
-from workers.handler import HandlerSpec
-from workers.handler_queue import HandlerQueue
-from workers.process import HandlerProcess
+from shardclock_server.sql.deliveries.claim import Claim, ClaimedDelivery
+from shardclock_server.sql.deliveries.settle import Settlement
+from shardclock_server.workers.calls import Calls
+from shardclock_server.workers.context import WorkerContext
+from shardclock_server.workers.handler import HandlerSpec
+from shardclock_server.workers.handler_queue import HandlerQueue
+from shardclock_server.workers.process import HandlerProcess
 
 
 class Handlers:

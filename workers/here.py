@@ -7,11 +7,11 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from shardclock import CallOutcome, Handler, Job, RunOrder, Seen
-from sql.deliveries.claim import ClaimedDelivery
-from workers.handler import HandlerSpec
-from workers.process import CallResult, HandlerCalls, envelope_of
-from workers.runs.actor import Runs
-from workers.runs.needs import Needs
+from shardclock_server.sql.deliveries.claim import ClaimedDelivery
+from shardclock_server.workers.handler import HandlerSpec
+from shardclock_server.workers.process import CallResult, HandlerCalls, envelope_of
+from shardclock_server.workers.runs.actor import Runs
+from shardclock_server.workers.runs.needs import Needs
 
 
 class HandlerHere:

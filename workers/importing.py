@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-from workers.niceness import be_nice
+from shardclock_server.workers.niceness import be_nice
 
 
 def prepare_to_import(directory: str, *, priority: int) -> None:

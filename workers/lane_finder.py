@@ -9,9 +9,9 @@ the rest.
 from dataclasses import dataclass
 from datetime import timedelta
 
-from sql.deliveries.claim import Position, find_due_lanes
-from sql.session import Session
-from workers.claim_planner import ClaimPlanner
+from shardclock_server.sql.deliveries.claim import Position, find_due_lanes
+from shardclock_server.sql.session import Session
+from shardclock_server.workers.claim_planner import ClaimPlanner
 
 GAP_S = 0.1
 DELIVERIES_MAX = 2_000  # read at once

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, Self
 
-from keepers.collector import leave_out_of_collections
 from shardclock import (
     COMPLETED,
     Handler,
@@ -20,11 +19,12 @@ from shardclock import (
     call_plain,
     find_handlers,
 )
-from sql.deliveries.claim import ClaimedDelivery
-from workers.handler import HandlerSpec
-from workers.importing import prepare_to_import
-from workers.threads import in_a_thread
-from workers.user_process import UserActor, UserProcess, start_actor
+from shardclock_server.keepers.collector import leave_out_of_collections
+from shardclock_server.sql.deliveries.claim import ClaimedDelivery
+from shardclock_server.workers.handler import HandlerSpec
+from shardclock_server.workers.importing import prepare_to_import
+from shardclock_server.workers.threads import in_a_thread
+from shardclock_server.workers.user_process import UserActor, UserProcess, start_actor
 
 # What crosses to the process for each delivery, in the order of Timer's fields.
 Envelope = tuple[Any, ...]

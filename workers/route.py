@@ -4,10 +4,10 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from shardclock import Policy
-from sql.endpoints.endpoints import StoredEndpoint
-from timers.refusal import Refusal
-from webhooks.endpoint import Endpoint, EndpointRules, check_endpoint
-from webhooks.policy import policy_of
+from shardclock_server.sql.endpoints.endpoints import StoredEndpoint
+from shardclock_server.timers.refusal import Refusal
+from shardclock_server.webhooks.endpoint import Endpoint, EndpointRules, check_endpoint
+from shardclock_server.webhooks.policy import policy_of
 
 
 @dataclass(frozen=True, slots=True)

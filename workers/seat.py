@@ -22,10 +22,10 @@ from typing import Any
 
 from shardclock import Failed, Outcome
 from shardclock.backoff import Backoff
-from sql.deliveries.claim import ClaimedDelivery
-from workers.handler import HandlerSpec
-from workers.process import CallResult, HandlerProcess
-from workers.user_process import NotCalled
+from shardclock_server.sql.deliveries.claim import ClaimedDelivery
+from shardclock_server.workers.handler import HandlerSpec
+from shardclock_server.workers.process import CallResult, HandlerProcess
+from shardclock_server.workers.user_process import NotCalled
 
 CHUNK_S = 0.02  # a chunk is as large as is called in about this time
 CHUNK_MAX = 500

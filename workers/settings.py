@@ -2,8 +2,8 @@
 
 from pydantic import Field, field_validator
 
-from keepers.settings import KeeperSettings
-from webhooks.addresses import Networks, listed, networks_of
+from shardclock_server.keepers.settings import KeeperSettings
+from shardclock_server.webhooks.addresses import Networks, listed, networks_of
 
 
 class WorkerSettings(KeeperSettings):

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 
 from structlog.typing import FilteringBoundLogger
 
-from keepers.loops import one_line
-from sql.deliveries.claim import Claim
-from sql.deliveries.settle import Settlement, Unsettled, settle_deliveries
-from sql.halves import write_in_halves
-from sql.session import Session, StatementRefused, StoreLocked
+from shardclock_server.keepers.loops import one_line
+from shardclock_server.sql.deliveries.claim import Claim
+from shardclock_server.sql.deliveries.settle import Settlement, Unsettled, settle_deliveries
+from shardclock_server.sql.halves import write_in_halves
+from shardclock_server.sql.session import Session, StatementRefused, StoreLocked
 
 # Between two statements, so that each settles many. Nobody waits for it: a call has ended, and its place is free.
 GAP_S = 0.01

@@ -5,13 +5,13 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from metrics.buckets import Buckets
-from metrics.family import OTHER, TARGETS_MAX
-from metrics.report import Report, Sample
-from sql.deliveries.claim import Claim, ClaimedDelivery
-from sql.deliveries.settle import Ending, Settlement
-from sql.endpoints.endpoints import WEBHOOK
-from workers.families import DURATION_EDGES_S, KIND, LOOPS, OUTCOME
+from shardclock_server.metrics.buckets import Buckets
+from shardclock_server.metrics.family import OTHER, TARGETS_MAX
+from shardclock_server.metrics.report import Report, Sample
+from shardclock_server.sql.deliveries.claim import Claim, ClaimedDelivery
+from shardclock_server.sql.deliveries.settle import Ending, Settlement
+from shardclock_server.sql.endpoints.endpoints import WEBHOOK
+from shardclock_server.workers.families import DURATION_EDGES_S, KIND, LOOPS, OUTCOME
 
 
 def kind_of(target: str) -> str:

@@ -3,7 +3,7 @@
 import asyncio
 import time
 
-from workers.worker import Worker
+from shardclock_server.workers.worker import Worker
 
 
 class SteppedWorker(Worker):

@@ -4,11 +4,11 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from keepers.clock import PostgresClock
-from workers.attempts import Jitter
-from workers.endpoint_queue import Send
-from workers.runs.ahead import AHEAD_MAX
-from workers.runs.needs import Needs
+from shardclock_server.keepers.clock import PostgresClock
+from shardclock_server.workers.attempts import Jitter
+from shardclock_server.workers.endpoint_queue import Send
+from shardclock_server.workers.runs.ahead import AHEAD_MAX
+from shardclock_server.workers.runs.needs import Needs
 
 
 def any_has_it(needs: Needs) -> bool:  # noqa: ARG001 - what is asked for makes no difference

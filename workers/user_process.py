@@ -8,8 +8,8 @@ from typing import Any
 
 import structlog
 
-from workers.call_socket import CallServer, CallSocket, NotSent, SocketLost, connected
-from workers.ended import has_ended, sentence_of
+from shardclock_server.workers.call_socket import CallServer, CallSocket, NotSent, SocketLost, connected
+from shardclock_server.workers.ended import has_ended, sentence_of
 
 # Of a Ray resource: ten thousand processes on a node that offers one.
 LEAST_SHARE = 0.0001

@@ -5,32 +5,39 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from jobs.spec import JobSpec
-from keepers.clock import seconds_of
-from keepers.registration import Registration
-from metrics.report import Reporter
-from sql.cluster.holders import Incarnation
-from sql.deliveries.claim import Claim, ClaimedDelivery, DeliveryScan, Lane, claim_deliveries, renew_deliveries
-from sql.deliveries.hints import DELIVERIES, JOBS
-from sql.deliveries.settle import SETTLE_PLANS, Settlement
-from sql.dsn import Dsn
-from sql.hints import HINT_S
-from sql.session import Session, StoreUnavailable
-from workers.claim_planner import ClaimPlanner
-from workers.context import WorkerContext
-from workers.endpoints import Endpoints
-from workers.hand import Hand
-from workers.handler import HandlerSpec
-from workers.handlers import Handlers
-from workers.lane_finder import LaneFinder
-from workers.process import HandlerProcess
-from workers.runs.needs import Needs
-from workers.runs.process import RunProcess
-from workers.runs.runner import JobRunner, RunLimits
-from workers.settings import WorkerSettings
-from workers.settler import Settler
-from workers.stats import WorkerGauges, WorkerStats, report_of
-from workers.surroundings import Surroundings
+from shardclock_server.jobs.spec import JobSpec
+from shardclock_server.keepers.clock import seconds_of
+from shardclock_server.keepers.registration import Registration
+from shardclock_server.metrics.report import Reporter
+from shardclock_server.sql.cluster.holders import Incarnation
+from shardclock_server.sql.deliveries.claim import (
+    Claim,
+    ClaimedDelivery,
+    DeliveryScan,
+    Lane,
+    claim_deliveries,
+    renew_deliveries,
+)
+from shardclock_server.sql.deliveries.hints import DELIVERIES, JOBS
+from shardclock_server.sql.deliveries.settle import SETTLE_PLANS, Settlement
+from shardclock_server.sql.dsn import Dsn
+from shardclock_server.sql.hints import HINT_S
+from shardclock_server.sql.session import Session, StoreUnavailable
+from shardclock_server.workers.claim_planner import ClaimPlanner
+from shardclock_server.workers.context import WorkerContext
+from shardclock_server.workers.endpoints import Endpoints
+from shardclock_server.workers.hand import Hand
+from shardclock_server.workers.handler import HandlerSpec
+from shardclock_server.workers.handlers import Handlers
+from shardclock_server.workers.lane_finder import LaneFinder
+from shardclock_server.workers.process import HandlerProcess
+from shardclock_server.workers.runs.needs import Needs
+from shardclock_server.workers.runs.process import RunProcess
+from shardclock_server.workers.runs.runner import JobRunner, RunLimits
+from shardclock_server.workers.settings import WorkerSettings
+from shardclock_server.workers.settler import Settler
+from shardclock_server.workers.stats import WorkerGauges, WorkerStats, report_of
+from shardclock_server.workers.surroundings import Surroundings
 
 CALLS_END_S = 1.0  # how long calls that are under way may take to end at a drain
 HINT_GAP_S = 0.004  # between two claims that hints ask for

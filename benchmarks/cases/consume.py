@@ -14,8 +14,8 @@ from benchmarks.contenders import OnRay
 from benchmarks.contenders.contender import Batch, Contender, Firing
 from shardclock.log import LogRecord, consume
 from shardclock.log.async_groups import open_group
-from sql.log.groups import drop_group
-from sql.session import Connection
+from shardclock_server.sql.log.groups import drop_group
+from shardclock_server.sql.session import Connection
 
 GROUP = "benchmark"
 RECORDS = 300_000

@@ -10,8 +10,8 @@ from benchmarks.cases.case import Case, Figure, Figures, NotForIt, Part
 from benchmarks.contenders.contender import Contender
 from benchmarks.contenders.ours import PATIENCE_S, OnRay
 from benchmarks.postgres import connected, settle
-from service.processes import deploy
-from sql.cluster.holders import ENGINE, list_holders
+from shardclock_server.service.processes import deploy
+from shardclock_server.sql.cluster.holders import ENGINE, list_holders
 
 ENGINES = 2
 COUNT, AT_ONCE = 20_000, 1_000

@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 from benchmarks.cases.case import PER_S, Case, Figures, Part
 from benchmarks.contenders import Limit, Peer, each_peer
 from benchmarks.contenders.contender import Batch, Contender
-from keepers.collector import collecting_seldom
-from service.bulk_import import ImportReport, import_lines, numbered_lines
+from shardclock_server.keepers.collector import collecting_seldom
+from shardclock_server.service.bulk_import import ImportReport, import_lines, numbered_lines
 
 FUNCTION = "select shardclock.schedule_timer(delay => 'P1D') from generate_series(1, $1::integer)"
 

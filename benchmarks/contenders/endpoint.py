@@ -9,8 +9,8 @@ from benchmarks.contenders.contender import Batch
 from benchmarks.contenders.handlers import LEFT, PUT
 from benchmarks.contenders.ours import PATIENCE_S, OnRay
 from benchmarks.contenders.recorded import Recorded
-from sql.endpoints.endpoints import StoredEndpoint, add_endpoint
-from webhooks.signing import new_secret
+from shardclock_server.sql.endpoints.endpoints import StoredEndpoint, add_endpoint
+from shardclock_server.webhooks.signing import new_secret
 
 QUICK, STUCK = "webhook:quick", "webhook:stuck"
 STARTS_S = 10.0

@@ -10,14 +10,14 @@ from benchmarks.contenders.contender import Batch, Firing
 from benchmarks.contenders.ours import LOOK_EVERY_S, PATIENCE_S, Limit, OnRay, Ours
 from benchmarks.contenders.recorded import Recorded
 from benchmarks.rows import holder_of
-from sql.cluster.holders import WORKER, list_holders
-from sql.deliveries.claim import ClaimedDelivery, DeliveryScan, claim_deliveries
-from sql.deliveries.handlers import DeclaredHandler, declare_handlers
-from sql.deliveries.settle import SETTLE_PLANS, Ending, Settlement, Unsettled, settle_deliveries
-from sql.session import Session
-from workers.app import find_app
-from workers.claim_planner import ClaimPlanner
-from workers.settings import WorkerSettings
+from shardclock_server.sql.cluster.holders import WORKER, list_holders
+from shardclock_server.sql.deliveries.claim import ClaimedDelivery, DeliveryScan, claim_deliveries
+from shardclock_server.sql.deliveries.handlers import DeclaredHandler, declare_handlers
+from shardclock_server.sql.deliveries.settle import SETTLE_PLANS, Ending, Settlement, Unsettled, settle_deliveries
+from shardclock_server.sql.session import Session
+from shardclock_server.workers.app import find_app
+from shardclock_server.workers.claim_planner import ClaimPlanner
+from shardclock_server.workers.settings import WorkerSettings
 
 APP = Path(__file__).with_name("noting.py")
 HANDLERS = {

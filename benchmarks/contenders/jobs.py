@@ -11,8 +11,8 @@ from benchmarks.contenders.contender import Firing
 from benchmarks.contenders.handlers import WORKERS, wait_for_workers
 from benchmarks.contenders.ours import PATIENCE_S, OnRay
 from benchmarks.contenders.recorded import Recorded
-from sql.jobs.declare import declare_jobs
-from workers.app import find_app
+from shardclock_server.sql.jobs.declare import declare_jobs
+from shardclock_server.workers.app import find_app
 
 APP = Path(__file__).with_name("beating.py")
 SPREAD = (5**0.5 - 1) / 2  # of a second from each job to the next: however many there are, their starts stand apart

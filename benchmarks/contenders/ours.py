@@ -13,18 +13,18 @@ import psutil
 
 from benchmarks.contenders.contender import Batch, Contender, Firing
 from benchmarks.rows import holder_of
-from cluster.database import Database
-from cluster.running import RunningCluster
-from cluster.settings import load_settings
-from shards.claim_planner import OWN_FULL_SCAN_S, RECENT_S, SLOW_S
-from sql.claims.claim import Scan, claim_due
-from sql.claims.scan_window import RotatingScan
-from sql.cluster.holders import SHARD, list_holders
-from sql.cluster.leadership import scale
-from sql.dsn import Dsn
-from sql.migrate import migrate
-from sql.session import QUEUE_PLANS, Session
-from workers.app import App
+from shardclock_server.cluster.database import Database
+from shardclock_server.cluster.running import RunningCluster
+from shardclock_server.cluster.settings import load_settings
+from shardclock_server.shards.claim_planner import OWN_FULL_SCAN_S, RECENT_S, SLOW_S
+from shardclock_server.sql.claims.claim import Scan, claim_due
+from shardclock_server.sql.claims.scan_window import RotatingScan
+from shardclock_server.sql.cluster.holders import SHARD, list_holders
+from shardclock_server.sql.cluster.leadership import scale
+from shardclock_server.sql.dsn import Dsn
+from shardclock_server.sql.migrate import migrate
+from shardclock_server.sql.session import QUEUE_PLANS, Session
+from shardclock_server.workers.app import App
 
 PATIENCE_S = 300.0
 LOOK_EVERY_S = 0.001

@@ -20,11 +20,11 @@ Not supported: names with spaces that the text does not make and that are neithe
 `?` in tests; `not(…)` to the right of `in`; functions in other languages; functions of feel-scala that are random.
 """
 
-from bpmn.feel.budget import Budget
-from bpmn.feel.expression import Expression, compile_expression
-from bpmn.feel.json_form import Json, from_json, to_json
-from bpmn.feel.refusal import NotFeel, TooLong, Unmet, Unstorable
-from bpmn.feel.values import FeelValue
+from shardclock_server.bpmn.feel.budget import Budget
+from shardclock_server.bpmn.feel.expression import Expression, compile_expression
+from shardclock_server.bpmn.feel.json_form import Json, from_json, to_json
+from shardclock_server.bpmn.feel.refusal import NotFeel, TooLong, Unmet, Unstorable
+from shardclock_server.bpmn.feel.values import FeelValue
 
 __all__ = [
     "Budget",

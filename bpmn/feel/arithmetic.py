@@ -9,12 +9,12 @@ from decimal import ROUND_HALF_EVEN, Context, Decimal
 from itertools import product
 from typing import Any
 
-from bpmn.feel.budget import Budget
-from bpmn.feel.calendar import months_on
-from bpmn.feel.refusal import TooLong
-from bpmn.feel.temporal import DAY_NS, Date, DateTime, Elapsed, Months, Time, at_local, midnight
-from bpmn.feel.temporal_text import checked
-from bpmn.feel.values import FeelValue
+from shardclock_server.bpmn.feel.budget import Budget
+from shardclock_server.bpmn.feel.calendar import months_on
+from shardclock_server.bpmn.feel.refusal import TooLong
+from shardclock_server.bpmn.feel.temporal import DAY_NS, Date, DateTime, Elapsed, Months, Time, at_local, midnight
+from shardclock_server.bpmn.feel.temporal_text import checked
+from shardclock_server.bpmn.feel.values import FeelValue
 
 DIGITS = 34
 EXPONENT_MAX = 6_144

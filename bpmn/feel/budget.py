@@ -7,8 +7,8 @@ reads, or 256 characters of a text that is made or compared.
 import time
 from datetime import datetime
 
-from bpmn.feel.refusal import TooLong
 from shardclock.jsonb import DEPTH_MAX, TOO_DEEP
+from shardclock_server.bpmn.feel.refusal import TooLong
 
 STEPS_MAX = 100_000
 LIST_ITEMS_MAX = 100_000

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from bpmn.feel.budget import NODES_PER_STEP, Budget
-from bpmn.feel.parser import height_of, size_of
-from bpmn.feel.refusal import NotFeel
-from bpmn.feel.syntax import Node
-from bpmn.feel.values import FeelValue
+from shardclock_server.bpmn.feel.budget import NODES_PER_STEP, Budget
+from shardclock_server.bpmn.feel.parser import height_of, size_of
+from shardclock_server.bpmn.feel.refusal import NotFeel
+from shardclock_server.bpmn.feel.syntax import Node
+from shardclock_server.bpmn.feel.values import FeelValue
 
 
 class Scope:

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from difflib import get_close_matches
 
-from bpmn.feel.budget import Budget
-from bpmn.feel.code import Code, Place, Scope, cost_of, height_called
-from bpmn.feel.compile_values import found
-from bpmn.feel.functions import FUNCTION_NAMES
-from bpmn.feel.functions.registry import Builtin, call_first, forms_of, overloads
-from bpmn.feel.functions.unsupported import UNSUPPORTED
-from bpmn.feel.ranges import items_of, steps_of
-from bpmn.feel.refusal import NotFeel
-from bpmn.feel.syntax import Call, FeelType, FunctionOf, Loop, Name, Node, Span
-from bpmn.feel.types import ANY, fitted
-from bpmn.feel.values import FeelValue, Function, Range, as_list
-from timers.refusal import shortened
+from shardclock_server.bpmn.feel.budget import Budget
+from shardclock_server.bpmn.feel.code import Code, Place, Scope, cost_of, height_called
+from shardclock_server.bpmn.feel.compile_values import found
+from shardclock_server.bpmn.feel.functions import FUNCTION_NAMES
+from shardclock_server.bpmn.feel.functions.registry import Builtin, call_first, forms_of, overloads
+from shardclock_server.bpmn.feel.functions.unsupported import UNSUPPORTED
+from shardclock_server.bpmn.feel.ranges import items_of, steps_of
+from shardclock_server.bpmn.feel.refusal import NotFeel
+from shardclock_server.bpmn.feel.syntax import Call, FeelType, FunctionOf, Loop, Name, Node, Span
+from shardclock_server.bpmn.feel.types import ANY, fitted
+from shardclock_server.bpmn.feel.values import FeelValue, Function, Range, as_list
+from shardclock_server.timers.refusal import shortened
 
 CALL_STEPS = 3
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from bpmn.feel import arithmetic
-from bpmn.feel.arithmetic import INT_END, whole
-from bpmn.feel.budget import TEXT_CHARS_PER_STEP
-from bpmn.feel.code import Code, Place, Scope
-from bpmn.feel.ranges import passes
-from bpmn.feel.syntax import Between, Binary, In, InstanceOf, Logic, Negation, Test
-from bpmn.feel.types import is_instance
-from bpmn.feel.values import NUMBER, FeelValue, both, equal, less
+from shardclock_server.bpmn.feel import arithmetic
+from shardclock_server.bpmn.feel.arithmetic import INT_END, whole
+from shardclock_server.bpmn.feel.budget import TEXT_CHARS_PER_STEP
+from shardclock_server.bpmn.feel.code import Code, Place, Scope
+from shardclock_server.bpmn.feel.ranges import passes
+from shardclock_server.bpmn.feel.syntax import Between, Binary, In, InstanceOf, Logic, Negation, Test
+from shardclock_server.bpmn.feel.types import is_instance
+from shardclock_server.bpmn.feel.values import NUMBER, FeelValue, both, equal, less
 
 OPERATIONS = {
     "-": arithmetic.subtract,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import Decimal
 
-from bpmn.feel.arithmetic import position
-from bpmn.feel.budget import Budget
-from bpmn.feel.code import Code, Place, Scope, cost_of
-from bpmn.feel.functions.dates import property_of
-from bpmn.feel.syntax import Condition, Constant, ContextOf, Filter, ListOf, Name, Path, Span, Test
-from bpmn.feel.values import NUMBER, OPEN, FeelValue, Range, Unlike, as_list
+from shardclock_server.bpmn.feel.arithmetic import position
+from shardclock_server.bpmn.feel.budget import Budget
+from shardclock_server.bpmn.feel.code import Code, Place, Scope, cost_of
+from shardclock_server.bpmn.feel.functions.dates import property_of
+from shardclock_server.bpmn.feel.syntax import Condition, Constant, ContextOf, Filter, ListOf, Name, Path, Span, Test
+from shardclock_server.bpmn.feel.values import NUMBER, OPEN, FeelValue, Range, Unlike, as_list
 
 
 def compile_constant(node: Constant, place: Place) -> Code:  # noqa: ARG001 as all compilers

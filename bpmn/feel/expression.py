@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 
-from bpmn.feel import compile_loops, compile_operators, compile_values, syntax
-from bpmn.feel.budget import STEPS_MAX, Budget
-from bpmn.feel.code import Code, Place, Scope
-from bpmn.feel.functions import FUNCTION_NAMES
-from bpmn.feel.names import KnownNames
-from bpmn.feel.parser import parse
-from bpmn.feel.refusal import NotFeel, TooLong
-from bpmn.feel.values import FeelValue
+from shardclock_server.bpmn.feel import compile_loops, compile_operators, compile_values, syntax
+from shardclock_server.bpmn.feel.budget import STEPS_MAX, Budget
+from shardclock_server.bpmn.feel.code import Code, Place, Scope
+from shardclock_server.bpmn.feel.functions import FUNCTION_NAMES
+from shardclock_server.bpmn.feel.names import KnownNames
+from shardclock_server.bpmn.feel.parser import parse
+from shardclock_server.bpmn.feel.refusal import NotFeel, TooLong
+from shardclock_server.bpmn.feel.values import FeelValue
 
 COMPILERS: Mapping[type, Callable[..., Code]] = {
     syntax.Constant: compile_values.compile_constant,

@@ -9,15 +9,15 @@ from decimal import Decimal
 from types import NoneType
 from typing import TypeAlias
 
-from bpmn.feel.arithmetic import CONTEXT, INT_END, whole
-from bpmn.feel.budget import ITEMS_PER_STEP, VALUE_CHARS_MAX, Budget, check_depth
-from bpmn.feel.refusal import TooLong, Unstorable
-from bpmn.feel.temporal import Date, DateTime, Elapsed, Months, Time
-from bpmn.feel.temporal_text import temporal_text
-from bpmn.feel.text import text_of
-from bpmn.feel.values import FeelValue, Range, Unlike
-from timers.refusal import shortened
-from timers.texts import fault_of
+from shardclock_server.bpmn.feel.arithmetic import CONTEXT, INT_END, whole
+from shardclock_server.bpmn.feel.budget import ITEMS_PER_STEP, VALUE_CHARS_MAX, Budget, check_depth
+from shardclock_server.bpmn.feel.refusal import TooLong, Unstorable
+from shardclock_server.bpmn.feel.temporal import Date, DateTime, Elapsed, Months, Time
+from shardclock_server.bpmn.feel.temporal_text import temporal_text
+from shardclock_server.bpmn.feel.text import text_of
+from shardclock_server.bpmn.feel.values import FeelValue, Range, Unlike
+from shardclock_server.timers.refusal import shortened
+from shardclock_server.timers.texts import fault_of
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Literal, NamedTuple
 
-from bpmn.feel.refusal import NotFeel
+from shardclock_server.bpmn.feel.refusal import NotFeel
 
 TEXT_CHARS_MAX = 32_768
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from bpmn.feel.lexer import Token, words_of
+from shardclock_server.bpmn.feel.lexer import Token, words_of
 
 WORDS_MAX = 20
 KEYWORDS = frozenset(

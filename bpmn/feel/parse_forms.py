@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from bpmn.feel.names import KEYWORDS
-from bpmn.feel.parse_literals import parse_at_literal, parse_number
-from bpmn.feel.parse_names import parse_argument_name, parse_key, parse_known_name, parse_new_name
-from bpmn.feel.parse_types import parse_type
-from bpmn.feel.source import Source
-from bpmn.feel.syntax import (
+from shardclock_server.bpmn.feel.names import KEYWORDS
+from shardclock_server.bpmn.feel.parse_literals import parse_at_literal, parse_number
+from shardclock_server.bpmn.feel.parse_names import parse_argument_name, parse_key, parse_known_name, parse_new_name
+from shardclock_server.bpmn.feel.parse_types import parse_type
+from shardclock_server.bpmn.feel.source import Source
+from shardclock_server.bpmn.feel.syntax import (
     Call,
     Condition,
     Constant,
@@ -25,7 +25,7 @@ from bpmn.feel.syntax import (
     Span,
     Test,
 )
-from timers.refusal import shortened
+from shardclock_server.timers.refusal import shortened
 
 COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
 CONSTANTS = {"null": None, "true": True, "false": False}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from bpmn.feel.arithmetic import CONTEXT, DIGITS, EXPONENT_MAX
-from bpmn.feel.source import Source
-from bpmn.feel.syntax import Constant
-from bpmn.feel.temporal_text import parse_temporal
-from timers.refusal import shortened
+from shardclock_server.bpmn.feel.arithmetic import CONTEXT, DIGITS, EXPONENT_MAX
+from shardclock_server.bpmn.feel.source import Source
+from shardclock_server.bpmn.feel.syntax import Constant
+from shardclock_server.bpmn.feel.temporal_text import parse_temporal
+from shardclock_server.timers.refusal import shortened
 
 
 def parse_number(source: Source) -> Constant:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from bpmn.feel.functions import FUNCTION_NAMES
-from bpmn.feel.functions.unsupported import UNSUPPORTED
-from bpmn.feel.names import KnownNames
-from bpmn.feel.source import Source
+from shardclock_server.bpmn.feel.functions import FUNCTION_NAMES
+from shardclock_server.bpmn.feel.functions.unsupported import UNSUPPORTED
+from shardclock_server.bpmn.feel.names import KnownNames
+from shardclock_server.bpmn.feel.source import Source
 
 ELSEWHERE = KnownNames(UNSUPPORTED)  # functions that other engines have: a call of one is refused by its name
 

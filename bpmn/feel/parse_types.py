@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bpmn.feel.source import Source
-from bpmn.feel.syntax import FeelType
+from shardclock_server.bpmn.feel.source import Source
+from shardclock_server.bpmn.feel.syntax import FeelType
 
 TYPE_NAMES = (
     "Any",

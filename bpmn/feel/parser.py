@@ -6,11 +6,11 @@ the text itself makes, and `known_names`. Any other is written in backquotes.
 
 from __future__ import annotations
 
-from bpmn.feel.names import KnownNames
-from bpmn.feel.parse_forms import COMPARISONS, parse_operand, parse_test, parse_tests
-from bpmn.feel.parse_types import parse_type
-from bpmn.feel.source import Source
-from bpmn.feel.syntax import Between, Binary, In, InstanceOf, Logic, Negation, Node, children_of
+from shardclock_server.bpmn.feel.names import KnownNames
+from shardclock_server.bpmn.feel.parse_forms import COMPARISONS, parse_operand, parse_test, parse_tests
+from shardclock_server.bpmn.feel.parse_types import parse_type
+from shardclock_server.bpmn.feel.source import Source
+from shardclock_server.bpmn.feel.syntax import Between, Binary, In, InstanceOf, Logic, Negation, Node, children_of
 
 # All of them join from left to right, `**` too; a sign binds tighter than any.
 PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2, "**": 3}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from bpmn.feel.arithmetic import position
-from bpmn.feel.budget import Budget
-from bpmn.feel.temporal import Date
-from bpmn.feel.values import OPEN, FeelValue, Range, Unlike, both, equal, less
+from shardclock_server.bpmn.feel.arithmetic import position
+from shardclock_server.bpmn.feel.budget import Budget
+from shardclock_server.bpmn.feel.temporal import Date
+from shardclock_server.bpmn.feel.values import OPEN, FeelValue, Range, Unlike, both, equal, less
 
 
 def contains(span: Range, value: FeelValue) -> bool | None:

@@ -1,6 +1,6 @@
 """Refuse a text that is not FEEL, and end an evaluation that passes a bound."""
 
-from timers.refusal import Refusal, shortened
+from shardclock_server.timers.refusal import Refusal, shortened
 
 
 class NotFeel(Refusal):

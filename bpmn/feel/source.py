@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NoReturn
 
-from bpmn.feel.lexer import Token, tokens_of
-from bpmn.feel.names import KEYWORDS, KnownNames
-from bpmn.feel.refusal import NotFeel
-from bpmn.feel.syntax import Node
-from timers.refusal import shortened
+from shardclock_server.bpmn.feel.lexer import Token, tokens_of
+from shardclock_server.bpmn.feel.names import KEYWORDS, KnownNames
+from shardclock_server.bpmn.feel.refusal import NotFeel
+from shardclock_server.bpmn.feel.syntax import Node
+from shardclock_server.timers.refusal import shortened
 
 NESTING_MAX = 40  # each takes about ten of Python's 1,000 frames to parse
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from bpmn.feel.values import FeelValue
+from shardclock_server.bpmn.feel.values import FeelValue
 
 
 @dataclass(frozen=True, slots=True)

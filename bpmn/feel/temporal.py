@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from bpmn.feel.calendar import day_number, day_of, local_offsets_s, standard_offset_s, utc_offset_s
+from shardclock_server.bpmn.feel.calendar import day_number, day_of, local_offsets_s, standard_offset_s, utc_offset_s
 
 SECOND_NS = 1_000_000_000
 DAY_NS = 86_400 * SECOND_NS

@@ -3,10 +3,20 @@
 import re
 from typing import TypeVar
 
-from bpmn.feel.calendar import YEAR_MAX, exists
-from bpmn.feel.temporal import DAY_NS, SECOND_NS, Date, DateTime, Elapsed, Months, Time, Zone, at_local
-from timers.refusal import InvalidTimer
-from timers.zone import zone_of
+from shardclock_server.bpmn.feel.calendar import YEAR_MAX, exists
+from shardclock_server.bpmn.feel.temporal import (
+    DAY_NS,
+    SECOND_NS,
+    Date,
+    DateTime,
+    Elapsed,
+    Months,
+    Time,
+    Zone,
+    at_local,
+)
+from shardclock_server.timers.refusal import InvalidTimer
+from shardclock_server.timers.zone import zone_of
 
 CHARS_MAX = 120
 OFFSET_S_MAX = 18 * 3_600

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from bpmn.feel.budget import Budget, check_depth
-from bpmn.feel.temporal import Date, DateTime, Elapsed, Months, Time
-from bpmn.feel.temporal_text import temporal_text
-from bpmn.feel.values import OPEN, FeelValue, Range, Unlike
+from shardclock_server.bpmn.feel.budget import Budget, check_depth
+from shardclock_server.bpmn.feel.temporal import Date, DateTime, Elapsed, Months, Time
+from shardclock_server.bpmn.feel.temporal_text import temporal_text
+from shardclock_server.bpmn.feel.values import OPEN, FeelValue, Range, Unlike
 
 NOT_PLAIN = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 

@@ -1,8 +1,8 @@
 """Say whether a value has a type, and fit a value to the type that is wanted."""
 
-from bpmn.feel.budget import Budget
-from bpmn.feel.syntax import FeelType
-from bpmn.feel.values import OPEN, FeelValue, Range, kind_of
+from shardclock_server.bpmn.feel.budget import Budget
+from shardclock_server.bpmn.feel.syntax import FeelType
+from shardclock_server.bpmn.feel.values import OPEN, FeelValue, Range, kind_of
 
 ANY = FeelType("Any")
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from decimal import Context, Decimal
 from typing import Any
 
-from bpmn.feel.budget import TEXT_CHARS_PER_STEP, Budget, check_depth
-from bpmn.feel.temporal import SECOND_NS, Date, DateTime, Elapsed, Months, Time
+from shardclock_server.bpmn.feel.budget import TEXT_CHARS_PER_STEP, Budget, check_depth
+from shardclock_server.bpmn.feel.temporal import SECOND_NS, Date, DateTime, Elapsed, Months, Time
 
 FeelValue = object  # as listed above; `object`, so that mypy makes us look before we use one
 

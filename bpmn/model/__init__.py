@@ -11,8 +11,8 @@ times of timers and due dates, `paths` the gateways that join, `refusal` the sen
 source:  BPMN 2.0.2 (OMG formal/2013-12-09); docs/bpmn.md lists the supported part
 """
 
-from bpmn.model.definition import Definition, Kind, Node
-from bpmn.model.reading import read_model
-from bpmn.model.refusal import InvalidModel
+from shardclock_server.bpmn.model.definition import Definition, Kind, Node
+from shardclock_server.bpmn.model.reading import read_model
+from shardclock_server.bpmn.model.refusal import InvalidModel
 
 __all__ = ["Definition", "InvalidModel", "Kind", "Node", "read_model"]

@@ -5,7 +5,7 @@ source:  BPMN 2.0.2; where it leaves a choice, Camunda 8 decides: a model that i
 
 from collections.abc import Callable, Collection, Iterator
 
-from bpmn.model.definition import (
+from shardclock_server.bpmn.model.definition import (
     SCOPES,
     Definition,
     Error,
@@ -19,10 +19,10 @@ from bpmn.model.definition import (
     TimerKind,
     Trigger,
 )
-from bpmn.model.expressions import written
-from bpmn.model.paths import FLOWS_JOINED_MAX
-from bpmn.model.refusal import Problem
-from timers.refusal import shortened
+from shardclock_server.bpmn.model.expressions import written
+from shardclock_server.bpmn.model.paths import FLOWS_JOINED_MAX
+from shardclock_server.bpmn.model.refusal import Problem
+from shardclock_server.timers.refusal import shortened
 
 ACTIVITIES = frozenset({
     Kind.PASS, Kind.SCRIPT, Kind.SERVICE, Kind.USER, Kind.RECEIVE, Kind.SUBPROCESS, Kind.CALL,

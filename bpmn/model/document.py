@@ -6,7 +6,7 @@ from xml.etree.ElementTree import Element, ParseError
 from defusedxml import ElementTree
 from defusedxml.common import DefusedXmlException
 
-from bpmn.model.refusal import InvalidModel, Problem
+from shardclock_server.bpmn.model.refusal import InvalidModel, Problem
 
 MODEL_BYTES_MAX = 4 * 1024 * 1024
 DEPTH_MAX = 100

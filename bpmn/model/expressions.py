@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from bpmn.feel import Expression, NotFeel, compile_expression
-from bpmn.model.juel import NotJuel, feel_of
-from bpmn.model.refusal import InvalidModel, Problem
-from timers.refusal import shortened
+from shardclock_server.bpmn.feel import Expression, NotFeel, compile_expression
+from shardclock_server.bpmn.model.juel import NotJuel, feel_of
+from shardclock_server.bpmn.model.refusal import InvalidModel, Problem
+from shardclock_server.timers.refusal import shortened
 
 EXPRESSION_CHARS_MAX = 10_000
 EXPRESSIONS_CHARS_MAX = 100_000  # of a new model, all together: to compile a character takes up to 35 µs

@@ -7,9 +7,9 @@ errors:  Unreadable  what is written can't be read, or only an engine in Java ca
 
 from xml.etree.ElementTree import Element
 
-from bpmn.feel import Expression
-from bpmn.model.definition import Call, Loop, Script, ServiceWork, UserWork
-from bpmn.model.expressions import (
+from shardclock_server.bpmn.feel import Expression
+from shardclock_server.bpmn.model.definition import Call, Loop, Script, ServiceWork, UserWork
+from shardclock_server.bpmn.model.expressions import (
     Text,
     Unreadable,
     optional_name,
@@ -17,10 +17,10 @@ from bpmn.model.expressions import (
     read_text,
     read_variable,
 )
-from bpmn.model.mappings import required
-from bpmn.model.names import bpmn, camunda_attribute, camunda_children, is_true, text_of, zeebe_child
-from bpmn.model.times import moment_of
-from timers.refusal import InvalidTimer, shortened
+from shardclock_server.bpmn.model.mappings import required
+from shardclock_server.bpmn.model.names import bpmn, camunda_attribute, camunda_children, is_true, text_of, zeebe_child
+from shardclock_server.bpmn.model.times import moment_of
+from shardclock_server.timers.refusal import InvalidTimer, shortened
 
 ITEMS_MAX = 5_000  # of a multi-instance
 RETRIES_MAX = 1_000

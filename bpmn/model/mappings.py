@@ -6,10 +6,10 @@ errors:  Unreadable  a mapping can't be read
 from collections.abc import Sequence
 from xml.etree.ElementTree import Element
 
-from bpmn.model.definition import Assignment
-from bpmn.model.expressions import Unreadable, read_name, read_text, read_variable
-from bpmn.model.names import ZEEBE, camunda_children, local_name, text_of, zeebe_child
-from timers.refusal import shortened
+from shardclock_server.bpmn.model.definition import Assignment
+from shardclock_server.bpmn.model.expressions import Unreadable, read_name, read_text, read_variable
+from shardclock_server.bpmn.model.names import ZEEBE, camunda_children, local_name, text_of, zeebe_child
+from shardclock_server.timers.refusal import shortened
 
 PATH_PARTS_MAX = 20
 

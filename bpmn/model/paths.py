@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from bpmn.model.definition import Kind, Node
+from shardclock_server.bpmn.model.definition import Kind, Node
 
 FLOWS_JOINED_MAX = 1_000  # by inclusive gateways: of each flow is kept who can come by it
 JOINS = frozenset({Kind.PARALLEL, Kind.INCLUSIVE})

@@ -6,25 +6,32 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from bpmn.feel import Expression
-from bpmn.model.checks import problems_of
-from bpmn.model.definition import SCOPES, Definition, Flow, Kind, Node, Trigger, Unknown, Work
-from bpmn.model.document import read_document
-from bpmn.model.expressions import Unreadable, read_expression
-from bpmn.model.extensions import (
+from shardclock_server.bpmn.feel import Expression
+from shardclock_server.bpmn.model.checks import problems_of
+from shardclock_server.bpmn.model.definition import SCOPES, Definition, Flow, Kind, Node, Trigger, Unknown, Work
+from shardclock_server.bpmn.model.document import read_document
+from shardclock_server.bpmn.model.expressions import Unreadable, read_expression
+from shardclock_server.bpmn.model.extensions import (
     read_call,
     read_loop,
     read_script,
     read_service_work,
     read_user_work,
 )
-from bpmn.model.mappings import read_mappings
-from bpmn.model.names import BPMN, bpmn, is_true, local_name, namespace, text_of
-from bpmn.model.paths import joins_of, upstream_of
-from bpmn.model.refusal import InvalidModel, Problem
-from bpmn.model.triggers import Shared, has_trigger, kind_with, read_message, read_thrown, read_trigger
-from bpmn.model.words import check_child, check_said, spread_language
-from timers.refusal import shortened
+from shardclock_server.bpmn.model.mappings import read_mappings
+from shardclock_server.bpmn.model.names import BPMN, bpmn, is_true, local_name, namespace, text_of
+from shardclock_server.bpmn.model.paths import joins_of, upstream_of
+from shardclock_server.bpmn.model.refusal import InvalidModel, Problem
+from shardclock_server.bpmn.model.triggers import (
+    Shared,
+    has_trigger,
+    kind_with,
+    read_message,
+    read_thrown,
+    read_trigger,
+)
+from shardclock_server.bpmn.model.words import check_child, check_said, spread_language
+from shardclock_server.timers.refusal import shortened
 
 ID_CHARS_MAX = 200  # of what a token can be at: its id stands in timers, tasks and each line of the history
 NAME_CHARS_MAX = 1_000  # of what people read; the rest is left out

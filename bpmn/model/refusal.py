@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from timers.refusal import Refusal
+from shardclock_server.timers.refusal import Refusal
 
 PROBLEMS_SHOWN_MAX = 20
 

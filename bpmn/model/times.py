@@ -4,12 +4,12 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from bpmn.model.definition import TimerKind
-from bpmn.model.expressions import Unreadable
-from timers.duration import parse_duration
-from timers.moment import parse_due_date
-from timers.refusal import InvalidTimer
-from timers.schedule import first_of, parse_schedule
+from shardclock_server.bpmn.model.definition import TimerKind
+from shardclock_server.bpmn.model.expressions import Unreadable
+from shardclock_server.timers.duration import parse_duration
+from shardclock_server.timers.moment import parse_due_date
+from shardclock_server.timers.refusal import InvalidTimer
+from shardclock_server.timers.schedule import first_of, parse_schedule
 
 # A time of day, and the zone after an @: up to a period, another date-time or the end of the text.
 AFTER_AT = re.compile(r"(T[0-9][0-9:.,Zz+-]*)@([^/\[\]]+?(?:/[^/\[\]]+?)*?)(?=/[+-]?[Pp]\+?[0-9Tt]|/[0-9]{4}-|\Z)")

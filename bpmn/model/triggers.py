@@ -4,11 +4,21 @@ import re
 from dataclasses import dataclass, field
 from xml.etree.ElementTree import Element
 
-from bpmn.model.definition import Error, Escalation, Kind, Message, Signal, Terminate, Timer, TimerKind, Trigger
-from bpmn.model.expressions import Text, Unreadable, read_expression, read_text
-from bpmn.model.names import bpmn, camunda_attribute, local_name, text_of, zeebe_child
-from bpmn.model.times import time_text
-from timers.refusal import shortened
+from shardclock_server.bpmn.model.definition import (
+    Error,
+    Escalation,
+    Kind,
+    Message,
+    Signal,
+    Terminate,
+    Timer,
+    TimerKind,
+    Trigger,
+)
+from shardclock_server.bpmn.model.expressions import Text, Unreadable, read_expression, read_text
+from shardclock_server.bpmn.model.names import bpmn, camunda_attribute, local_name, text_of, zeebe_child
+from shardclock_server.bpmn.model.times import time_text
+from shardclock_server.timers.refusal import shortened
 
 WITHOUT_END = re.compile(r"R[0-9]*/P[^/]*")
 SUFFIX = "EventDefinition"

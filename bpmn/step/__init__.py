@@ -9,9 +9,9 @@ expression sees, `spending` how much the expressions of one element may do.
 Nothing here reads a clock, a database or a random number, so the same signal on the same state gives the same effects.
 """
 
-from bpmn.step.advance import Step, advance, begin, begin_stopped
-from bpmn.step.events import opened_at_deployment
-from bpmn.step.state import Instance, StateTooNew, read_catches, read_state, write_state
+from shardclock_server.bpmn.step.advance import Step, advance, begin, begin_stopped
+from shardclock_server.bpmn.step.events import opened_at_deployment
+from shardclock_server.bpmn.step.state import Instance, StateTooNew, read_catches, read_state, write_state
 
 __all__ = [
     "Instance", "StateTooNew", "Step", "advance", "begin", "begin_stopped", "opened_at_deployment", "read_catches",

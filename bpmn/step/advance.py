@@ -4,16 +4,16 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import NamedTuple
 
-from bpmn.feel import Json
-from bpmn.model.definition import SCOPES, Call, Definition, Error, Escalation, Kind
-from bpmn.step.behaviours import begin_node, enter, number_execution, throw_error, throw_escalation
-from bpmn.step.effects import Effect, Ended, Outcome
-from bpmn.step.events import happen
-from bpmn.step.joins import join
-from bpmn.step.leaving import finish, leave
-from bpmn.step.loops import go_on_with_loop
-from bpmn.step.moves import move
-from bpmn.step.signals import (
+from shardclock_server.bpmn.feel import Json
+from shardclock_server.bpmn.model.definition import SCOPES, Call, Definition, Error, Escalation, Kind
+from shardclock_server.bpmn.step.behaviours import begin_node, enter, number_execution, throw_error, throw_escalation
+from shardclock_server.bpmn.step.effects import Effect, Ended, Outcome
+from shardclock_server.bpmn.step.events import happen
+from shardclock_server.bpmn.step.joins import join
+from shardclock_server.bpmn.step.leaving import finish, leave
+from shardclock_server.bpmn.step.loops import go_on_with_loop
+from shardclock_server.bpmn.step.moves import move
+from shardclock_server.bpmn.step.signals import (
     CancelAsked,
     Completed,
     Continued,
@@ -26,9 +26,9 @@ from bpmn.step.signals import (
     Signal,
     VariablesSet,
 )
-from bpmn.step.state import ROOT, Catches, Instance, Phase, Token
-from bpmn.step.stepping import CALLS_DEPTH_MAX, Stepping
-from bpmn.step.variables import spread
+from shardclock_server.bpmn.step.state import ROOT, Catches, Instance, Phase, Token
+from shardclock_server.bpmn.step.stepping import CALLS_DEPTH_MAX, Stepping
+from shardclock_server.bpmn.step.variables import spread
 
 # More entries into nodes in one step are a circle of nodes that wait for nothing.
 ENTRIES_MAX = 10_000

@@ -3,19 +3,38 @@
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
-from bpmn.feel import Json
-from bpmn.model.definition import Call, Error, Escalation, Kind, Node, Script, ServiceWork, Signal, Terminate, UserWork
-from bpmn.model.expressions import Text, Unreadable
-from bpmn.model.extensions import check_retries
-from bpmn.model.times import moment_of
-from bpmn.step.effects import ChildOpened, Ended, EscalationThrown, Outcome, ServiceTaskOpened, SignalThrown, TaskOpened
-from bpmn.step.events import catch, caught_around, wait_for, watch
-from bpmn.step.leaving import finish
-from bpmn.step.loops import begin_loop, variables_of_execution
-from bpmn.step.state import ROOT, Entry, Phase, Token
-from bpmn.step.stepping import Stepping
-from bpmn.step.variables import Unanswerable, assigned, lookups, text_for, visible
-from timers.refusal import InvalidTimer, shortened
+from shardclock_server.bpmn.feel import Json
+from shardclock_server.bpmn.model.definition import (
+    Call,
+    Error,
+    Escalation,
+    Kind,
+    Node,
+    Script,
+    ServiceWork,
+    Signal,
+    Terminate,
+    UserWork,
+)
+from shardclock_server.bpmn.model.expressions import Text, Unreadable
+from shardclock_server.bpmn.model.extensions import check_retries
+from shardclock_server.bpmn.model.times import moment_of
+from shardclock_server.bpmn.step.effects import (
+    ChildOpened,
+    Ended,
+    EscalationThrown,
+    Outcome,
+    ServiceTaskOpened,
+    SignalThrown,
+    TaskOpened,
+)
+from shardclock_server.bpmn.step.events import catch, caught_around, wait_for, watch
+from shardclock_server.bpmn.step.leaving import finish
+from shardclock_server.bpmn.step.loops import begin_loop, variables_of_execution
+from shardclock_server.bpmn.step.state import ROOT, Entry, Phase, Token
+from shardclock_server.bpmn.step.stepping import Stepping
+from shardclock_server.bpmn.step.variables import Unanswerable, assigned, lookups, text_for, visible
+from shardclock_server.timers.refusal import InvalidTimer, shortened
 
 TYPE_CHARS_MAX = 200
 

@@ -8,9 +8,9 @@ from datetime import datetime
 from enum import StrEnum, auto
 from typing import NamedTuple
 
-from bpmn.feel import Json
-from bpmn.model.definition import TimerKind
-from bpmn.step.state import NO_VARIABLES, Catches
+from shardclock_server.bpmn.feel import Json
+from shardclock_server.bpmn.model.definition import TimerKind
+from shardclock_server.bpmn.step.state import NO_VARIABLES, Catches
 
 
 class Change(StrEnum):

@@ -3,17 +3,27 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
-from bpmn.feel import Json
-from bpmn.model.definition import Definition, Error, Escalation, Kind, Message, Node, Signal, Timer, TimerKind
-from bpmn.model.expressions import Text, Unreadable
-from bpmn.model.times import check_occurs, is_negative, time_text
-from bpmn.step.effects import Effect, MessageOpened, SignalOpened, TimerOpened, WaitClosed
-from bpmn.step.leaving import finish
-from bpmn.step.state import Catches, Instance, Phase, Token
-from bpmn.step.stepping import Stepping
-from bpmn.step.variables import Unanswerable, lookups, text_for
-from timers.duration import later, parse_duration
-from timers.zone import UTC_ZONE
+from shardclock_server.bpmn.feel import Json
+from shardclock_server.bpmn.model.definition import (
+    Definition,
+    Error,
+    Escalation,
+    Kind,
+    Message,
+    Node,
+    Signal,
+    Timer,
+    TimerKind,
+)
+from shardclock_server.bpmn.model.expressions import Text, Unreadable
+from shardclock_server.bpmn.model.times import check_occurs, is_negative, time_text
+from shardclock_server.bpmn.step.effects import Effect, MessageOpened, SignalOpened, TimerOpened, WaitClosed
+from shardclock_server.bpmn.step.leaving import finish
+from shardclock_server.bpmn.step.state import Catches, Instance, Phase, Token
+from shardclock_server.bpmn.step.stepping import Stepping
+from shardclock_server.bpmn.step.variables import Unanswerable, lookups, text_for
+from shardclock_server.timers.duration import later, parse_duration
+from shardclock_server.timers.zone import UTC_ZONE
 
 Payload = Mapping[str, Json]
 AT_ONCE = "PT0S"  # the delay of a duration back that FEEL computes, as in Camunda 8

@@ -1,8 +1,8 @@
 """Say when a gateway that joins goes on."""
 
-from bpmn.model.definition import Kind, Node
-from bpmn.step.state import Token
-from bpmn.step.stepping import Stepping
+from shardclock_server.bpmn.model.definition import Kind, Node
+from shardclock_server.bpmn.step.state import Token
+from shardclock_server.bpmn.step.stepping import Stepping
 
 
 def join(step: Stepping, scope: Token) -> bool:

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
-from bpmn.feel import Json
-from bpmn.model.definition import Error, Flow, Kind, Node
-from bpmn.step.effects import Ended, Outcome
-from bpmn.step.state import Phase, Token
-from bpmn.step.stepping import Stepping
-from bpmn.step.variables import Unanswerable, is_true, lookups, mapped, spread
+from shardclock_server.bpmn.feel import Json
+from shardclock_server.bpmn.model.definition import Error, Flow, Kind, Node
+from shardclock_server.bpmn.step.effects import Ended, Outcome
+from shardclock_server.bpmn.step.state import Phase, Token
+from shardclock_server.bpmn.step.stepping import Stepping
+from shardclock_server.bpmn.step.variables import Unanswerable, is_true, lookups, mapped, spread
 
 
 def finish(step: Stepping, token: Token, results: Mapping[str, Json] | None = None) -> None:

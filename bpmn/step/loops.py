@@ -1,14 +1,14 @@
 """Execute an activity once for each item of a list: one after the other, or all at once."""
 
-from bpmn.feel import Json
-from bpmn.model.definition import Loop
-from bpmn.model.expressions import Text, Unreadable
-from bpmn.model.extensions import ITEMS_MAX, check_count
-from bpmn.step.leaving import finish
-from bpmn.step.state import LoopState, Phase, Token
-from bpmn.step.stepping import Stepping
-from bpmn.step.variables import Unanswerable, lookups
-from timers.refusal import shortened
+from shardclock_server.bpmn.feel import Json
+from shardclock_server.bpmn.model.definition import Loop
+from shardclock_server.bpmn.model.expressions import Text, Unreadable
+from shardclock_server.bpmn.model.extensions import ITEMS_MAX, check_count
+from shardclock_server.bpmn.step.leaving import finish
+from shardclock_server.bpmn.step.state import LoopState, Phase, Token
+from shardclock_server.bpmn.step.stepping import Stepping
+from shardclock_server.bpmn.step.variables import Unanswerable, lookups
+from shardclock_server.timers.refusal import shortened
 
 
 def begin_loop(step: Stepping, token: Token, loop: Loop) -> None:

@@ -1,9 +1,9 @@
 """Tokens that somebody moves by hand: some end, and others begin at nodes of his choice."""
 
-from bpmn.step.joins import let_go
-from bpmn.step.signals import Moved
-from bpmn.step.state import ROOT, Phase, Token
-from bpmn.step.stepping import Stepping
+from shardclock_server.bpmn.step.joins import let_go
+from shardclock_server.bpmn.step.signals import Moved
+from shardclock_server.bpmn.step.state import ROOT, Phase, Token
+from shardclock_server.bpmn.step.stepping import Stepping
 
 
 def scopes_for(step: Stepping, node_id: str) -> list[Token]:

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from bpmn.feel import Json
-from bpmn.step.state import NO_VARIABLES
+from shardclock_server.bpmn.feel import Json
+from shardclock_server.bpmn.step.state import NO_VARIABLES
 
 Variables = Mapping[str, Json]
 

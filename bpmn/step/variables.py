@@ -8,13 +8,13 @@ name of an input mapping stays within its task. What an output mapping writes is
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from bpmn.feel import Expression, Json, TooLong, Unmet, Unstorable
-from bpmn.model.definition import Assignment
-from bpmn.model.expressions import Text
-from bpmn.step.spending import Spending
-from bpmn.step.state import ROOT, Instance, Token
 from shardclock.jsonb import DEPTH_MAX, TOO_DEEP
-from timers.refusal import shortened
+from shardclock_server.bpmn.feel import Expression, Json, TooLong, Unmet, Unstorable
+from shardclock_server.bpmn.model.definition import Assignment
+from shardclock_server.bpmn.model.expressions import Text
+from shardclock_server.bpmn.step.spending import Spending
+from shardclock_server.bpmn.step.state import ROOT, Instance, Token
+from shardclock_server.timers.refusal import shortened
 
 LOOKUPS_MAX = 3  # variables that one sentence names
 

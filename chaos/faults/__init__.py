@@ -65,7 +65,7 @@ TYPES: Mapping[str, FaultType] = {
         FaultType("stop Postgres at once", "store", stop_immediate),
         FaultType("kill raylet", "head", lose_head("raylet "), only="ray"),
         FaultType("kill GCS", "head", lose_head("gcs_server "), only="ray"),
-        FaultType("kill host", "head", lose_head("cluster.host"), only="ray"),
+        FaultType("kill host", "head", lose_head("shardclock_server.cluster.host"), only="ray"),
         FaultType("freeze shard before a claim", "freeze", freeze_shard_at("claim_due", "before"), takeover=True),
         FaultType("freeze shard after a claim", "freeze", freeze_shard_at("claim_due", "after"), takeover=True),
         FaultType("freeze shard in a firing", "freeze", freeze_shard_at("fire_due", "inside"), takeover=True),

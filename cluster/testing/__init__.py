@@ -14,6 +14,6 @@ keeps the webhooks instead of sending them.
 `shardclock.testing.cluster` finds `cluster` by its entry point: docs/decisions/0052-a-clock-that-tests-move.md.
 """
 
-from cluster.testing.stepping import SteppedCluster, cluster
+from shardclock_server.cluster.testing.stepping import SteppedCluster, cluster
 
 __all__ = ["SteppedCluster", "cluster"]

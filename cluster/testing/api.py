@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 
 import uvicorn
 
-from cluster.testing.webhooks import EVERYWHERE
-from gateway.app import make_app
-from gateway.serving import Server, config_of, listen
-from gateway.settings import GatewaySettings
+from shardclock_server.cluster.testing.webhooks import EVERYWHERE
+from shardclock_server.gateway.app import make_app
+from shardclock_server.gateway.serving import Server, config_of, listen
+from shardclock_server.gateway.settings import GatewaySettings
 
 CLOSING_TURNS = 3  # of the loop, until an idle connection that was closed has left the list
 

@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from typing import Self
 
-from jobs.spec import JobSpec, check_rule
 from shardclock import Handler, Job, describe, describe_jobs, find_declared
 from shardclock.refusal import shown
-from sql.deliveries.handlers import declare_handlers
-from sql.jobs.declare import declare_jobs
-from sql.session import Session
-from workers.handler import HandlerSpec
+from shardclock_server.jobs.spec import JobSpec, check_rule
+from shardclock_server.sql.deliveries.handlers import declare_handlers
+from shardclock_server.sql.jobs.declare import declare_jobs
+from shardclock_server.sql.session import Session
+from shardclock_server.workers.handler import HandlerSpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,14 +11,14 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 from uuid import uuid4
 
-from cluster.scratch import Scratch, left_behind, remove_abandoned
-from embedded.memory import find_memory
-from embedded.server import EmbeddedPostgres
-from sql.clock.moved import install, move
-from sql.copies import create_database, drop_database, forgo_safety
-from sql.log.partitions import ensure_log_partitions
-from sql.migrate import migrate
-from sql.session import Session
+from shardclock_server.cluster.scratch import Scratch, left_behind, remove_abandoned
+from shardclock_server.embedded.memory import find_memory
+from shardclock_server.embedded.server import EmbeddedPostgres
+from shardclock_server.sql.clock.moved import install, move
+from shardclock_server.sql.copies import create_database, drop_database, forgo_safety
+from shardclock_server.sql.log.partitions import ensure_log_partitions
+from shardclock_server.sql.migrate import migrate
+from shardclock_server.sql.session import Session
 
 KIND, DATA = "testing", "data"  # of the directories, and in each of them
 TEMPLATE = "template_of_tests"

@@ -10,22 +10,22 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from cluster.testing.app import AppHere
-from cluster.testing.webhooks import EVERYWHERE, WebhookBook
-from engine.settings import EngineSettings
-from engine.stepped import SteppedEngine
-from keepers.clock import PostgresClock
 from shardclock.log.record import SIGNAL
-from shards.settings import ShardSettings
-from shards.stepped import SteppedShard
-from sql.clock.moved import NextDue
-from sql.cluster.holders import ENGINE, SHARD, WORKER, Incarnation, assign
-from sql.cluster.leadership import lead
-from sql.session import Session
-from workers.here import HandlerHere, RunHere
-from workers.settings import WorkerSettings
-from workers.stepped import SteppedWorker
-from workers.surroundings import Surroundings
+from shardclock_server.cluster.testing.app import AppHere
+from shardclock_server.cluster.testing.webhooks import EVERYWHERE, WebhookBook
+from shardclock_server.engine.settings import EngineSettings
+from shardclock_server.engine.stepped import SteppedEngine
+from shardclock_server.keepers.clock import PostgresClock
+from shardclock_server.shards.settings import ShardSettings
+from shardclock_server.shards.stepped import SteppedShard
+from shardclock_server.sql.clock.moved import NextDue
+from shardclock_server.sql.cluster.holders import ENGINE, SHARD, WORKER, Incarnation, assign
+from shardclock_server.sql.cluster.leadership import lead
+from shardclock_server.sql.session import Session
+from shardclock_server.workers.here import HandlerHere, RunHere
+from shardclock_server.workers.settings import WorkerSettings
+from shardclock_server.workers.stepped import SteppedWorker
+from shardclock_server.workers.surroundings import Surroundings
 
 # The database belongs to this installation. So the shards and workers of a cluster that connects to it by mistake are
 # on hold there: docs/decisions/0016-a-copy-does-not-fire.md.

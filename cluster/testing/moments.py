@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from sql.clock.moved import NextDue
-from timers.duration import later, parse_duration
-from timers.zone import UTC_ZONE
+from shardclock_server.sql.clock.moved import NextDue
+from shardclock_server.timers.duration import later, parse_duration
+from shardclock_server.timers.zone import UTC_ZONE
 
 ROUNDS_MAX = 1_000  # of firings at one moment; each takes thousands of timers, and some milliseconds
 STUCK_ROUNDS_MAX = 50  # with the same thing still due

@@ -8,19 +8,19 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from cluster.testing.api import serving
-from cluster.testing.app import AppHere
-from cluster.testing.databases import databases
-from cluster.testing.keepers import Keepers, keeping
-from cluster.testing.moments import Moment, target_of
-from cluster.testing.progress import Progress
-from cluster.testing.webhooks import Webhook, WebhookBook
 from shardclock.log import LogRecord
 from shardclock.log.async_reading import read_log
-from sql.clock.moved import NextDue, move, next_due
-from sql.deliveries.find import DeliveryFilter, FoundDelivery, find_deliveries
-from sql.log.partitions import ensure_log_partitions
-from sql.session import Session
+from shardclock_server.cluster.testing.api import serving
+from shardclock_server.cluster.testing.app import AppHere
+from shardclock_server.cluster.testing.databases import databases
+from shardclock_server.cluster.testing.keepers import Keepers, keeping
+from shardclock_server.cluster.testing.moments import Moment, target_of
+from shardclock_server.cluster.testing.progress import Progress
+from shardclock_server.cluster.testing.webhooks import Webhook, WebhookBook
+from shardclock_server.sql.clock.moved import NextDue, move, next_due
+from shardclock_server.sql.deliveries.find import DeliveryFilter, FoundDelivery, find_deliveries
+from shardclock_server.sql.log.partitions import ensure_log_partitions
+from shardclock_server.sql.session import Session
 
 if TYPE_CHECKING:
     from shardclock import AsyncClient

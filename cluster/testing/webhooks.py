@@ -5,9 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from webhooks.answers import Answer, Delivered
-from webhooks.endpoint import Endpoint
-from webhooks.sender import Message
+from shardclock_server.webhooks.answers import Answer, Delivered
+from shardclock_server.webhooks.endpoint import Endpoint
+from shardclock_server.webhooks.sender import Message
 
 EVERYWHERE = "0.0.0.0/0, ::/0"  # may be named as endpoints: nothing is sent there
 ACCEPTED = 204

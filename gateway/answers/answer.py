@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from shardclock.jsonb import stored_json
-from timers.moment import canonical_moment
+from shardclock_server.timers.moment import canonical_moment
 
 KEY = Field(examples=[20514])
 DUE = Field(examples=["2027-01-31T08:00:00Z"])

@@ -6,8 +6,8 @@ from typing import Any, Self
 
 from pydantic import Field
 
-from gateway.answers.answer import Answer, value_of
-from sql.audit.acts import Act
+from shardclock_server.gateway.answers.answer import Answer, value_of
+from shardclock_server.sql.audit.acts import Act
 
 
 class ActAnswer(Answer):

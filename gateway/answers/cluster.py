@@ -6,14 +6,14 @@ from typing import Self
 
 from pydantic import Field
 
-from gateway.answers.answer import MOMENT, Answer
-from service.hold import Release
-from service.scaling import Scale
-from sql.cluster.holders import ENGINE, SHARD, WORKER, Holder
-from sql.cluster.leadership import Policy
-from sql.metrics.forecast import Forecast
-from sql.metrics.processes import ProcessMeasures
-from sql.metrics.status import Status
+from shardclock_server.gateway.answers.answer import MOMENT, Answer
+from shardclock_server.service.hold import Release
+from shardclock_server.service.scaling import Scale
+from shardclock_server.sql.cluster.holders import ENGINE, SHARD, WORKER, Holder
+from shardclock_server.sql.cluster.leadership import Policy
+from shardclock_server.sql.metrics.forecast import Forecast
+from shardclock_server.sql.metrics.processes import ProcessMeasures
+from shardclock_server.sql.metrics.status import Status
 
 
 class KeeperAnswer(Answer):

@@ -6,10 +6,21 @@ from typing import Any, Self
 
 from pydantic import Field
 
-from gateway.answers.answer import DUE, KEY, MOMENT, MORE, NAME, NEXT, PAYLOAD, TENANT, Answer, value_of
-from service.many import Changed
-from sql.deliveries.dead_letters import DeadLetter
-from sql.deliveries.find import DeliveryState, FoundDelivery
+from shardclock_server.gateway.answers.answer import (
+    DUE,
+    KEY,
+    MOMENT,
+    MORE,
+    NAME,
+    NEXT,
+    PAYLOAD,
+    TENANT,
+    Answer,
+    value_of,
+)
+from shardclock_server.service.many import Changed
+from shardclock_server.sql.deliveries.dead_letters import DeadLetter
+from shardclock_server.sql.deliveries.find import DeliveryState, FoundDelivery
 
 
 class DeliveryAnswer(Answer):

@@ -6,9 +6,9 @@ from typing import Any, Self
 
 from pydantic import Field
 
-from gateway.answers.answer import MOMENT, TENANT, Answer
-from service.endpoints import Done, NewSecret
-from sql.endpoints.endpoints import WEBHOOK, ListedEndpoint
+from shardclock_server.gateway.answers.answer import MOMENT, TENANT, Answer
+from shardclock_server.service.endpoints import Done, NewSecret
+from shardclock_server.sql.endpoints.endpoints import WEBHOOK, ListedEndpoint
 
 
 class EndpointAnswer(Answer):

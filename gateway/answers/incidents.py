@@ -6,11 +6,11 @@ from typing import Self
 
 from pydantic import Field
 
-from gateway.answers.answer import MOMENT, TENANT, Answer
-from gateway.answers.processes import INSTANCE_KEY, NODE, PROCESS, VERSION
-from service.incidents import Token
-from service.many import Changed
-from sql.processes.incidents import FoundIncident
+from shardclock_server.gateway.answers.answer import MOMENT, TENANT, Answer
+from shardclock_server.gateway.answers.processes import INSTANCE_KEY, NODE, PROCESS, VERSION
+from shardclock_server.service.incidents import Token
+from shardclock_server.service.many import Changed
+from shardclock_server.sql.processes.incidents import FoundIncident
 
 TOKEN = Field(examples=[3])
 

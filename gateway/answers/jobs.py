@@ -5,9 +5,9 @@ from typing import Any, Self
 
 from pydantic import Field
 
-from gateway.answers.answer import KEY, MOMENT, Answer, value_of
-from sql.jobs.history import JobRun
-from sql.jobs.jobs import Job
+from shardclock_server.gateway.answers.answer import KEY, MOMENT, Answer, value_of
+from shardclock_server.sql.jobs.history import JobRun
+from shardclock_server.sql.jobs.jobs import Job
 
 
 class JobAnswer(Answer):

@@ -5,9 +5,9 @@ from typing import Any, Self
 
 from pydantic import Field
 
-from gateway.answers.answer import DUE, KEY, MOMENT, NAME, PAYLOAD, TENANT, Answer, value_of
 from shardclock.log import LogRecord
-from sql.log.groups import Group
+from shardclock_server.gateway.answers.answer import DUE, KEY, MOMENT, NAME, PAYLOAD, TENANT, Answer, value_of
+from shardclock_server.sql.log.groups import Group
 
 LEASE_TOKEN = Field(examples=["WzAsIDEsIDgwMCwgMCwgODEyLCA3XQ=="])
 

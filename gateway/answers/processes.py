@@ -6,14 +6,14 @@ from typing import Any, Self
 
 from pydantic import Field
 
-from gateway.answers.answer import MOMENT, TENANT, Answer
-from service.many import Changed
-from service.processes import DeployedProcess, local_variables_of, variables_of
-from service.tasks import variables_of as seen_by
-from sql.processes.definitions import FoundDefinition
-from sql.processes.instances import FoundInstance, FoundStep, WholeInstance
-from sql.processes.service_tasks import TakenTask
-from sql.processes.tasks import FoundTask, WholeTask
+from shardclock_server.gateway.answers.answer import MOMENT, TENANT, Answer
+from shardclock_server.service.many import Changed
+from shardclock_server.service.processes import DeployedProcess, local_variables_of, variables_of
+from shardclock_server.service.tasks import variables_of as seen_by
+from shardclock_server.sql.processes.definitions import FoundDefinition
+from shardclock_server.sql.processes.instances import FoundInstance, FoundStep, WholeInstance
+from shardclock_server.sql.processes.service_tasks import TakenTask
+from shardclock_server.sql.processes.tasks import FoundTask, WholeTask
 
 DEFINITION_KEY = Field(examples=[30001])
 INSTANCE_KEY = Field(examples=[31007])

@@ -6,8 +6,8 @@ from typing import Self
 
 from pydantic import Field
 
-from gateway.answers.answer import Answer
-from sql.deliveries.targets import Target
+from shardclock_server.gateway.answers.answer import Answer
+from shardclock_server.sql.deliveries.targets import Target
 
 
 class TargetAnswer(Answer):

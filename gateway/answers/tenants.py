@@ -6,9 +6,9 @@ from typing import Self
 
 from pydantic import Field
 
-from gateway.answers.answer import Answer
-from service.tenants import ShownTenant
-from sql.tenants.tenants import Limits, Tenant
+from shardclock_server.gateway.answers.answer import Answer
+from shardclock_server.service.tenants import ShownTenant
+from shardclock_server.sql.tenants.tenants import Limits, Tenant
 
 
 class LimitsAnswer(Answer):

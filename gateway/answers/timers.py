@@ -6,11 +6,11 @@ from typing import Any, Self
 
 from pydantic import Field
 
-from gateway.answers.answer import DUE, KEY, MOMENT, NAME, NEXT, PAYLOAD, TENANT, Answer, value_of
-from gateway.answers.log import RecordAnswer
-from sql.clients.history import TimerState
-from sql.clients.outcomes import Scheduled
-from timers.preview import Foreseen
+from shardclock_server.gateway.answers.answer import DUE, KEY, MOMENT, NAME, NEXT, PAYLOAD, TENANT, Answer, value_of
+from shardclock_server.gateway.answers.log import RecordAnswer
+from shardclock_server.sql.clients.history import TimerState
+from shardclock_server.sql.clients.outcomes import Scheduled
+from shardclock_server.timers.preview import Foreseen
 
 
 class ScheduledAnswer(Answer):

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from weakref import WeakValueDictionary
 
-from gateway.requests.problems import unavailable
+from shardclock_server.gateway.requests.problems import unavailable
 
 
 class Intake:

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from gateway.requests.problems import OVER_QUOTA, RETRY_AFTER_S, Problem, unavailable
-from timers.refusal import shortened
+from shardclock_server.gateway.requests.problems import OVER_QUOTA, RETRY_AFTER_S, Problem, unavailable
+from shardclock_server.timers.refusal import shortened
 
 # A tenant may hold so many times as many places as are free: three quarters of all if it is alone, three sevenths if
 # two tenants take all they can. So some places are free however many tenants do. Switches share their buffers so.

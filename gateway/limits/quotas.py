@@ -16,15 +16,22 @@ from typing import Self
 
 import structlog
 
-from gateway.limits.rates import RateLimits
-from gateway.limits.room import WAY_OUT, Room, over_quota
-from gateway.limits.standing import Standing
-from gateway.requests.problems import Problem
-from service.words import counted
-from sql.pool import Pool
-from sql.session import ALL_TENANTS, Session, StoreUnavailable
-from sql.tenants.tenants import NO_LIMIT, Limits, Pending, count_schedules, find_limits, measure_pending
-from timers.refusal import shortened
+from shardclock_server.gateway.limits.rates import RateLimits
+from shardclock_server.gateway.limits.room import WAY_OUT, Room, over_quota
+from shardclock_server.gateway.limits.standing import Standing
+from shardclock_server.gateway.requests.problems import Problem
+from shardclock_server.service.words import counted
+from shardclock_server.sql.pool import Pool
+from shardclock_server.sql.session import ALL_TENANTS, Session, StoreUnavailable
+from shardclock_server.sql.tenants.tenants import (
+    NO_LIMIT,
+    Limits,
+    Pending,
+    count_schedules,
+    find_limits,
+    measure_pending,
+)
+from shardclock_server.timers.refusal import shortened
 
 LOOK_S = 1.0  # between two looks at a tenant that asks for something
 LOOK_SHARE = 0.05  # of the time, at most, that a gateway spends on looks at one tenant

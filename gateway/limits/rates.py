@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from math import ceil
 
-from gateway.requests.problems import TOO_MANY, Problem
-from timers.refusal import shortened
+from shardclock_server.gateway.requests.problems import TOO_MANY, Problem
+from shardclock_server.timers.refusal import shortened
 
 BURST_S = 2.0  # worth of writes may come at once
 DEBT_S = 60.0  # worth of writes, at most, is paid for later

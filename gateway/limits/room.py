@@ -5,16 +5,16 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Self
 
-from gateway.limits.standing import NOTHING, Standing
-from gateway.requests.problems import OVER_QUOTA, Problem
-from service.words import counted
-from sql.clients.outcomes import Refused, Scheduled
-from sql.pool import Pool
-from sql.requests.requests import IdempotentRequest, find_answered
-from sql.session import Session
-from sql.tenants.tenants import Pending, find_places
-from timers.model import NewTimer, OnConflict
-from timers.refusal import shortened
+from shardclock_server.gateway.limits.standing import NOTHING, Standing
+from shardclock_server.gateway.requests.problems import OVER_QUOTA, Problem
+from shardclock_server.service.words import counted
+from shardclock_server.sql.clients.outcomes import Refused, Scheduled
+from shardclock_server.sql.pool import Pool
+from shardclock_server.sql.requests.requests import IdempotentRequest, find_answered
+from shardclock_server.sql.session import Session
+from shardclock_server.sql.tenants.tenants import Pending, find_places
+from shardclock_server.timers.model import NewTimer, OnConflict
+from shardclock_server.timers.refusal import shortened
 
 WAY_OUT = "or ask who operates the cluster for more"
 

@@ -9,11 +9,11 @@ from collections import Counter
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gateway.limits.places import PER_FREE
-from gateway.requests.callers import TENANT
-from gateway.requests.listing import PIECE_BYTES
-from gateway.requests.problems import RETRY_AFTER_S, TOO_MANY, Problem
-from timers.refusal import shortened
+from shardclock_server.gateway.limits.places import PER_FREE
+from shardclock_server.gateway.requests.callers import TENANT
+from shardclock_server.gateway.requests.listing import PIECE_BYTES
+from shardclock_server.gateway.requests.problems import RETRY_AFTER_S, TOO_MANY, Problem
+from shardclock_server.timers.refusal import shortened
 
 BYTES_MAX = 64 * 2**20
 

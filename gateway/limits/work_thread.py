@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from gateway.limits.places import Places
+from shardclock_server.gateway.limits.places import Places
 
 WORK_MAX = 8  # running and waiting ones: a model has up to 4 MiB
 AGAIN = "ask again soon, or ask another gateway"

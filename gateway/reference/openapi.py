@@ -12,12 +12,12 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 from starlette.routing import BaseRoute
 
-from gateway.reference.examples import OWN, example_of
-from gateway.reference.refusals import kinds_of
-from gateway.requests.callers import TENANT_HEADER
-from gateway.requests.idempotency import HEADER, KEY_CHARS_MAX
-from gateway.requests.problems import MEDIA_TYPE, ProblemAnswer
-from gateway.requests.wait import WAIT_EXAMPLE, how_long
+from shardclock_server.gateway.reference.examples import OWN, example_of
+from shardclock_server.gateway.reference.refusals import kinds_of
+from shardclock_server.gateway.requests.callers import TENANT_HEADER
+from shardclock_server.gateway.requests.idempotency import HEADER, KEY_CHARS_MAX
+from shardclock_server.gateway.requests.problems import MEDIA_TYPE, ProblemAnswer
+from shardclock_server.gateway.requests.wait import WAIT_EXAMPLE, how_long
 
 REFS = "#/components/schemas/{model}"
 JSON = "application/json"

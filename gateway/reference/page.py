@@ -11,8 +11,15 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from gateway.reference.page_parts import contents_of, example, headers_of, models_of, operations_of, prose
-from gateway.requests.problems import KINDS
+from shardclock_server.gateway.reference.page_parts import (
+    contents_of,
+    example,
+    headers_of,
+    models_of,
+    operations_of,
+    prose,
+)
+from shardclock_server.gateway.requests.problems import KINDS
 
 PATH = "/docs"
 STYLE = (Path(__file__).parent / "page.css").read_text(encoding="utf-8")

@@ -8,9 +8,9 @@ from html import escape
 from typing import Any
 from urllib.parse import quote
 
-from gateway.reference.examples import example_of
-from gateway.reference.refusals import ALWAYS, BY_PARAMETER, WITH_BODY, WITH_KEY
-from gateway.requests.idempotency import HEADER
+from shardclock_server.gateway.reference.examples import example_of
+from shardclock_server.gateway.reference.refusals import ALWAYS, BY_PARAMETER, WITH_BODY, WITH_KEY
+from shardclock_server.gateway.requests.idempotency import HEADER
 
 BASE = "http://127.0.0.1:9841"
 # What stands for a name in a path; keys have examples of their own.

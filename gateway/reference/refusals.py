@@ -3,8 +3,8 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from gateway.requests.idempotency import HEADER
-from gateway.requests.problems import (
+from shardclock_server.gateway.requests.idempotency import HEADER
+from shardclock_server.gateway.requests.problems import (
     BROKEN,
     CONFLICT,
     IN_FLIGHT,

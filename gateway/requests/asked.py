@@ -5,16 +5,16 @@ from typing import Annotated, Any, ClassVar
 from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
 
-from gateway.requests.callers import Caller
-from gateway.requests.problems import REFUSED, Problem
-from service.filters import filter_of
-from service.single_change import UnknownTimer
-from sql.clients.history import Filter, TimerState, find_timer
-from sql.clients.verbs import TimerRef
-from sql.session import Session
-from timers.duration import parse_duration
-from timers.model import BIGINT_MAX
-from timers.refusal import InvalidTimer
+from shardclock_server.gateway.requests.callers import Caller
+from shardclock_server.gateway.requests.problems import REFUSED, Problem
+from shardclock_server.service.filters import filter_of
+from shardclock_server.service.single_change import UnknownTimer
+from shardclock_server.sql.clients.history import Filter, TimerState, find_timer
+from shardclock_server.sql.clients.verbs import TimerRef
+from shardclock_server.sql.session import Session
+from shardclock_server.timers.duration import parse_duration
+from shardclock_server.timers.model import BIGINT_MAX
+from shardclock_server.timers.refusal import InvalidTimer
 
 PROCESSES_LISTED_MAX = 1_000  # of instances, of tasks
 BUSINESS_KEY_CHARS_MAX = 255

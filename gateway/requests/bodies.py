@@ -5,12 +5,19 @@ from codecs import BOM_UTF8
 
 from starlette.requests import ClientDisconnect, Request
 
-from gateway.requests.headers import header_of
-from gateway.requests.problems import REFUSED, TOO_LARGE, TOO_SLOW, UNREADABLE, WRONG_MEDIA_TYPE, Problem
-from timers.model import LINE_BYTES_MAX
-from timers.payload import read_json
-from timers.refusal import InvalidTimer, shortened
-from timers.texts import faults_of
+from shardclock_server.gateway.requests.headers import header_of
+from shardclock_server.gateway.requests.problems import (
+    REFUSED,
+    TOO_LARGE,
+    TOO_SLOW,
+    UNREADABLE,
+    WRONG_MEDIA_TYPE,
+    Problem,
+)
+from shardclock_server.timers.model import LINE_BYTES_MAX
+from shardclock_server.timers.payload import read_json
+from shardclock_server.timers.refusal import InvalidTimer, shortened
+from shardclock_server.timers.texts import faults_of
 
 JSON = "application/json"
 TIMER = '{"delay":"PT15M"}'

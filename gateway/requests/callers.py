@@ -12,14 +12,14 @@ from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 
-from gateway.requests.headers import header_of
-from gateway.requests.key_lookups import KeyLookups
-from gateway.requests.problems import NO_KEY, NOT_ALLOWED, NOT_FOUND, REFUSED, Problem
-from service.job_runs import TARGET_OF_JOB
-from service.keys import SCOPES, UnknownKey, allows, found_or_refused
-from sql.session import Tenants
-from timers.model import NAME_CHARS_MAX, NAME_RULE
-from timers.refusal import shortened
+from shardclock_server.gateway.requests.headers import header_of
+from shardclock_server.gateway.requests.key_lookups import KeyLookups
+from shardclock_server.gateway.requests.problems import NO_KEY, NOT_ALLOWED, NOT_FOUND, REFUSED, Problem
+from shardclock_server.service.job_runs import TARGET_OF_JOB
+from shardclock_server.service.keys import SCOPES, UnknownKey, allows, found_or_refused
+from shardclock_server.sql.session import Tenants
+from shardclock_server.timers.model import NAME_CHARS_MAX, NAME_RULE
+from shardclock_server.timers.refusal import shortened
 
 TENANT_HEADER = "Shardclock-Tenant"
 DEFAULT_TENANT = "default"

@@ -14,11 +14,11 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from gateway.requests.bodies import JSON
-from gateway.requests.callers import Caller
-from gateway.requests.headers import header_of
-from gateway.requests.problems import IN_FLIGHT, OTHER_REQUEST, REFUSED, Problem
-from sql.requests.requests import (
+from shardclock_server.gateway.requests.bodies import JSON
+from shardclock_server.gateway.requests.callers import Caller
+from shardclock_server.gateway.requests.headers import header_of
+from shardclock_server.gateway.requests.problems import IN_FLIGHT, OTHER_REQUEST, REFUSED, Problem
+from shardclock_server.sql.requests.requests import (
     IdempotentRequest,
     InFlight,
     OtherParameters,
@@ -26,8 +26,8 @@ from sql.requests.requests import (
     begin_requests,
     store_requests,
 )
-from sql.session import Session
-from timers.refusal import shortened
+from shardclock_server.sql.session import Session
+from shardclock_server.timers.refusal import shortened
 
 HEADER = "Idempotency-Key"
 REPLAYED = "Idempotency-Replayed"

@@ -7,9 +7,9 @@ from itertools import chain, repeat
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from gateway.answers.answer import Answer
-from gateway.requests.bodies import JSON
-from sql.turns import Turns
+from shardclock_server.gateway.answers.answer import Answer
+from shardclock_server.gateway.requests.bodies import JSON
+from shardclock_server.sql.turns import Turns
 
 PIECE_BYTES = 65_536
 

@@ -15,12 +15,12 @@ import structlog
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gateway.requests.callers import Caller
-from gateway.requests.paths import with_slashes
-from gateway.requests.problems import TRY_AGAIN, Problem
-from service.audit import DONE, FAILED, NOT_DONE, shown
-from sql.audit.acts import NewAct, record_act
-from sql.session import NO_TENANTS, StatementRefused, StoreUnavailable
+from shardclock_server.gateway.requests.callers import Caller
+from shardclock_server.gateway.requests.paths import with_slashes
+from shardclock_server.gateway.requests.problems import TRY_AGAIN, Problem
+from shardclock_server.service.audit import DONE, FAILED, NOT_DONE, shown
+from shardclock_server.sql.audit.acts import NewAct, record_act
+from shardclock_server.sql.session import NO_TENANTS, StatementRefused, StoreUnavailable
 
 LOOKING = frozenset({"GET", "HEAD"})
 RECORDED_SCOPES = frozenset({"operate", "admin"})

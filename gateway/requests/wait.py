@@ -4,9 +4,9 @@ from typing import Annotated
 
 from fastapi import Query
 
-from gateway.requests.asked import seconds_of
-from gateway.requests.problems import REFUSED, Problem
-from timers.refusal import shortened
+from shardclock_server.gateway.requests.asked import seconds_of
+from shardclock_server.gateway.requests.problems import REFUSED, Problem
+from shardclock_server.timers.refusal import shortened
 
 WAIT_S_MAX = 300.0
 WAIT_EXAMPLE = "PT30S"

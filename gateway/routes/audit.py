@@ -5,14 +5,14 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from gateway.access import Admin
-from gateway.answers.audit import ActAnswer, AuditAnswer
-from gateway.gateway import Here
-from gateway.requests.listing import listing
-from service.audit import LISTED_MAX
-from service.filters import moment_of
-from sql.audit.acts import list_acts
-from sql.session import ALL_TENANTS
+from shardclock_server.gateway.access import Admin
+from shardclock_server.gateway.answers.audit import ActAnswer, AuditAnswer
+from shardclock_server.gateway.gateway import Here
+from shardclock_server.gateway.requests.listing import listing
+from shardclock_server.service.audit import LISTED_MAX
+from shardclock_server.service.filters import moment_of
+from shardclock_server.sql.audit.acts import list_acts
+from shardclock_server.sql.session import ALL_TENANTS
 
 router = APIRouter(prefix="/v1/audit", tags=["audit"])
 

@@ -12,18 +12,18 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
-from gateway.access import BulkWriter
-from gateway.answers.timers import BulkAnswer, CountedAnswer
-from gateway.fields import read_model
-from gateway.gateway import Here
-from gateway.reference.openapi import body_of
-from gateway.requests.asked import TimersFilter
-from gateway.requests.problems import MORE_MATCH, REFUSED, TRY_AGAIN, Problem
-from gateway.routes.creating import TIMERS
-from service.bulk_change import BulkBroken, BulkChange, Change
-from service.moves import destination_of
-from sql.clients.verbs import Shift, cancel_timers, pause_timers, resume_timers, shift_timers
-from timers.refusal import InvalidTimer, shortened
+from shardclock_server.gateway.access import BulkWriter
+from shardclock_server.gateway.answers.timers import BulkAnswer, CountedAnswer
+from shardclock_server.gateway.fields import read_model
+from shardclock_server.gateway.gateway import Here
+from shardclock_server.gateway.reference.openapi import body_of
+from shardclock_server.gateway.requests.asked import TimersFilter
+from shardclock_server.gateway.requests.problems import MORE_MATCH, REFUSED, TRY_AGAIN, Problem
+from shardclock_server.gateway.routes.creating import TIMERS
+from shardclock_server.service.bulk_change import BulkBroken, BulkChange, Change
+from shardclock_server.service.moves import destination_of
+from shardclock_server.sql.clients.verbs import Shift, cancel_timers, pause_timers, resume_timers, shift_timers
+from shardclock_server.timers.refusal import InvalidTimer, shortened
 
 CHANGED_MAX = 100_000  # by one request
 TOKEN_S = 600

@@ -9,18 +9,18 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from gateway.answers.timers import ChangedAnswer, TimerAnswer
-from gateway.gateway import gateway_of
-from gateway.requests.asked import find_own
-from gateway.requests.callers import Caller
-from gateway.requests.headers import header_of
-from gateway.requests.idempotency import once, request_of
-from gateway.requests.problems import STALE, Problem
-from service.single_change import Changed, change_one
 from shardclock.api.changes import RESUMED, RUN, Outcomes
-from sql.clients.history import TimerState, find_timer, lock_timer
-from sql.clients.verbs import TimerRef
-from sql.session import Session
+from shardclock_server.gateway.answers.timers import ChangedAnswer, TimerAnswer
+from shardclock_server.gateway.gateway import gateway_of
+from shardclock_server.gateway.requests.asked import find_own
+from shardclock_server.gateway.requests.callers import Caller
+from shardclock_server.gateway.requests.headers import header_of
+from shardclock_server.gateway.requests.idempotency import once, request_of
+from shardclock_server.gateway.requests.problems import STALE, Problem
+from shardclock_server.service.single_change import Changed, change_one
+from shardclock_server.sql.clients.history import TimerState, find_timer, lock_timer
+from shardclock_server.sql.clients.verbs import TimerRef
+from shardclock_server.sql.session import Session
 
 ANY = "*"
 

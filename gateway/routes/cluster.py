@@ -6,8 +6,8 @@ from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
-from gateway.access import Operator, acting
-from gateway.answers.cluster import (
+from shardclock_server.gateway.access import Operator, acting
+from shardclock_server.gateway.answers.cluster import (
     ClusterAnswer,
     ForecastAnswer,
     HoldAnswer,
@@ -16,21 +16,21 @@ from gateway.answers.cluster import (
     ScaleAnswer,
     ScalesAnswer,
 )
-from gateway.fields import read_model
-from gateway.gateway import Here, gateway_of
-from gateway.reference.openapi import body_of
-from gateway.requests.asked import DryRun
-from gateway.requests.problems import REFUSED, Problem
-from service import hold as holds
-from service import scaling
-from service.scaling import Bounds
-from sql.cluster.holders import ROLES, SHARD, list_holders
-from sql.cluster.leadership import read_policy, set_ramp
-from sql.metrics.forecast import read_forecast
-from sql.metrics.processes import measure_processes
-from sql.metrics.status import read_status
-from sql.session import ALL_TENANTS
-from timers.model import INTEGER_MAX
+from shardclock_server.gateway.fields import read_model
+from shardclock_server.gateway.gateway import Here, gateway_of
+from shardclock_server.gateway.reference.openapi import body_of
+from shardclock_server.gateway.requests.asked import DryRun
+from shardclock_server.gateway.requests.problems import REFUSED, Problem
+from shardclock_server.service import hold as holds
+from shardclock_server.service import scaling
+from shardclock_server.service.scaling import Bounds
+from shardclock_server.sql.cluster.holders import ROLES, SHARD, list_holders
+from shardclock_server.sql.cluster.leadership import read_policy, set_ramp
+from shardclock_server.sql.metrics.forecast import read_forecast
+from shardclock_server.sql.metrics.processes import measure_processes
+from shardclock_server.sql.metrics.status import read_status
+from shardclock_server.sql.session import ALL_TENANTS
+from shardclock_server.timers.model import INTEGER_MAX
 
 router = APIRouter(prefix="/v1/cluster", tags=["cluster"])
 

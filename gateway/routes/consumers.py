@@ -9,27 +9,34 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.access import Operator, acting
-from gateway.answers.log import LEASE_TOKEN, GroupAnswer, GroupsAnswer, LeaseAnswer, PlaceAnswer, RecordAnswer
-from gateway.fields import read_model
-from gateway.gateway import Here
-from gateway.reference.openapi import body_of
-from gateway.requests.asked import seconds_of
-from gateway.requests.listing import listing
-from gateway.requests.paths import Name
-from gateway.requests.problems import CONFLICT, NOT_FOUND, REFUSED, Problem
-from gateway.requests.wait import WaitForMore, wait_s_of
-from gateway.routes.waiting import look_until
-from service.consumers import position_of
 from shardclock.log import AsyncBatch as Batch
 from shardclock.log import GroupDiffers, LeaseLost
 from shardclock.log.async_groups import move_place, open_group
 from shardclock.log.async_leasing import lease_batch
 from shardclock.log.place import PartitionPlace
-from sql.log.groups import drop_group, list_groups, reset_group
-from sql.session import ALL_TENANTS
-from timers.model import BIGINT_MAX, SLOTS
-from timers.refusal import shortened
+from shardclock_server.gateway.access import Operator, acting
+from shardclock_server.gateway.answers.log import (
+    LEASE_TOKEN,
+    GroupAnswer,
+    GroupsAnswer,
+    LeaseAnswer,
+    PlaceAnswer,
+    RecordAnswer,
+)
+from shardclock_server.gateway.fields import read_model
+from shardclock_server.gateway.gateway import Here
+from shardclock_server.gateway.reference.openapi import body_of
+from shardclock_server.gateway.requests.asked import seconds_of
+from shardclock_server.gateway.requests.listing import listing
+from shardclock_server.gateway.requests.paths import Name
+from shardclock_server.gateway.requests.problems import CONFLICT, NOT_FOUND, REFUSED, Problem
+from shardclock_server.gateway.requests.wait import WaitForMore, wait_s_of
+from shardclock_server.gateway.routes.waiting import look_until
+from shardclock_server.service.consumers import position_of
+from shardclock_server.sql.log.groups import drop_group, list_groups, reset_group
+from shardclock_server.sql.session import ALL_TENANTS
+from shardclock_server.timers.model import BIGINT_MAX, SLOTS
+from shardclock_server.timers.refusal import shortened
 
 RECORDS_MAX = 1_000
 LEASE_S_MAX = 3_600.0

@@ -11,24 +11,24 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive
 
-from gateway.access import caller_of
-from gateway.answers.log import RecordAnswer
-from gateway.answers.timers import ScheduledAnswer, WaitedAnswer
-from gateway.gateway import Gateway, gateway_of
-from gateway.reference.openapi import WAIT, answer_of, body_of
-from gateway.requests.bodies import TIMER, read_object
-from gateway.requests.callers import Caller
-from gateway.requests.idempotency import REPLAYED, differs, in_flight, request_of
-from gateway.requests.paths import refuse_unreadable_path
-from gateway.requests.problems import NAME_TAKEN, REFUSED, Problem
-from gateway.requests.queries import check_query
-from gateway.requests.wait import wait_s_of
-from gateway.waits.later import Later
-from gateway.waits.timer_ends import TimerEnds
-from sql.clients.outcomes import NameTaken, Refused, RequestDiffers, RequestInFlight, Scheduled
-from sql.requests.requests import IdempotentRequest
-from timers.model import NewTimer
-from timers.refusal import InvalidTimer, shortened
+from shardclock_server.gateway.access import caller_of
+from shardclock_server.gateway.answers.log import RecordAnswer
+from shardclock_server.gateway.answers.timers import ScheduledAnswer, WaitedAnswer
+from shardclock_server.gateway.gateway import Gateway, gateway_of
+from shardclock_server.gateway.reference.openapi import WAIT, answer_of, body_of
+from shardclock_server.gateway.requests.bodies import TIMER, read_object
+from shardclock_server.gateway.requests.callers import Caller
+from shardclock_server.gateway.requests.idempotency import REPLAYED, differs, in_flight, request_of
+from shardclock_server.gateway.requests.paths import refuse_unreadable_path
+from shardclock_server.gateway.requests.problems import NAME_TAKEN, REFUSED, Problem
+from shardclock_server.gateway.requests.queries import check_query
+from shardclock_server.gateway.requests.wait import wait_s_of
+from shardclock_server.gateway.waits.later import Later
+from shardclock_server.gateway.waits.timer_ends import TimerEnds
+from shardclock_server.sql.clients.outcomes import NameTaken, Refused, RequestDiffers, RequestInFlight, Scheduled
+from shardclock_server.sql.requests.requests import IdempotentRequest
+from shardclock_server.timers.model import NewTimer
+from shardclock_server.timers.refusal import InvalidTimer, shortened
 
 TIMERS = "/v1/timers"
 WAITED = answer_of(ScheduledAnswer, WaitedAnswer)

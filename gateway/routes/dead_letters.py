@@ -7,20 +7,20 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.access import Manager, Reader, acting
-from gateway.answers.deliveries import ActedAnswer, DeadLetterAnswer, DeadLettersAnswer
-from gateway.fields import read_model
-from gateway.gateway import Here
-from gateway.reference.openapi import body_of
-from gateway.requests.asked import DryRun, ManyRequest
-from gateway.requests.callers import Caller
-from gateway.requests.listing import listing
-from gateway.requests.paths import Key
-from gateway.requests.problems import NOT_FOUND, Problem
-from service.dead_letters import AT_ONCE_MAX, LISTED_MAX, discard, page_of, redrive
-from service.filters import moment_of
-from service.many import Changed
-from sql.deliveries.dead_letters import DeadLetterFilter
+from shardclock_server.gateway.access import Manager, Reader, acting
+from shardclock_server.gateway.answers.deliveries import ActedAnswer, DeadLetterAnswer, DeadLettersAnswer
+from shardclock_server.gateway.fields import read_model
+from shardclock_server.gateway.gateway import Here
+from shardclock_server.gateway.reference.openapi import body_of
+from shardclock_server.gateway.requests.asked import DryRun, ManyRequest
+from shardclock_server.gateway.requests.callers import Caller
+from shardclock_server.gateway.requests.listing import listing
+from shardclock_server.gateway.requests.paths import Key
+from shardclock_server.gateway.requests.problems import NOT_FOUND, Problem
+from shardclock_server.service.dead_letters import AT_ONCE_MAX, LISTED_MAX, discard, page_of, redrive
+from shardclock_server.service.filters import moment_of
+from shardclock_server.service.many import Changed
+from shardclock_server.sql.deliveries.dead_letters import DeadLetterFilter
 
 PER_S_MAX = 100_000
 ENABLE = "true: an endpoint that is disabled is enabled first; else its dead letters stay as they are"

@@ -9,20 +9,35 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.access import Manager, Reader, acting
-from gateway.answers.deliveries import ActedAnswer, DeliveriesAnswer, DeliveryAnswer, DeliveryStateAnswer
-from gateway.fields import read_model
-from gateway.gateway import Here
-from gateway.reference.openapi import body_of
-from gateway.requests.asked import PAID, DryRun, ManyRequest, ReasonRequest
-from gateway.requests.callers import Caller
-from gateway.requests.listing import listing
-from gateway.requests.paths import Key
-from gateway.requests.problems import NOT_FOUND, TOO_LATE, Problem
-from service.deliveries import AT_ONCE_MAX, LEFT, LISTED_MAX, Answer, cancel, page_of, retry, retry_many, show
 from shardclock.api.changes import UNKNOWN
-from sql.deliveries.find import DeliveryFilter, find_delivery
-from sql.session import Session
+from shardclock_server.gateway.access import Manager, Reader, acting
+from shardclock_server.gateway.answers.deliveries import (
+    ActedAnswer,
+    DeliveriesAnswer,
+    DeliveryAnswer,
+    DeliveryStateAnswer,
+)
+from shardclock_server.gateway.fields import read_model
+from shardclock_server.gateway.gateway import Here
+from shardclock_server.gateway.reference.openapi import body_of
+from shardclock_server.gateway.requests.asked import PAID, DryRun, ManyRequest, ReasonRequest
+from shardclock_server.gateway.requests.callers import Caller
+from shardclock_server.gateway.requests.listing import listing
+from shardclock_server.gateway.requests.paths import Key
+from shardclock_server.gateway.requests.problems import NOT_FOUND, TOO_LATE, Problem
+from shardclock_server.service.deliveries import (
+    AT_ONCE_MAX,
+    LEFT,
+    LISTED_MAX,
+    Answer,
+    cancel,
+    page_of,
+    retry,
+    retry_many,
+    show,
+)
+from shardclock_server.sql.deliveries.find import DeliveryFilter, find_delivery
+from shardclock_server.sql.session import Session
 
 router = APIRouter(prefix="/v1/deliveries", tags=["deliveries"])
 

@@ -8,12 +8,12 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from gateway.access import acting
-from gateway.gateway import gateway_of
-from gateway.requests.callers import Caller
-from gateway.requests.idempotency import REPLAYED, NothingDone, once, request_of
-from gateway.requests.recording import act_of, drop_act
-from sql.session import Session
+from shardclock_server.gateway.access import acting
+from shardclock_server.gateway.gateway import gateway_of
+from shardclock_server.gateway.requests.callers import Caller
+from shardclock_server.gateway.requests.idempotency import REPLAYED, NothingDone, once, request_of
+from shardclock_server.gateway.requests.recording import act_of, drop_act
+from shardclock_server.sql.session import Session
 
 Done = TypeVar("Done", bound=BaseModel)
 

@@ -7,21 +7,27 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.access import Manager, Reader, acting
-from gateway.answers.endpoints import EndpointAnswer, EndpointsAnswer, SaidAnswer, SecretAnswer, TriedAnswer
-from gateway.fields import read_model
-from gateway.gateway import Here
-from gateway.limits.quotas import too_many_endpoints
-from gateway.reference.openapi import body_of
-from gateway.requests.asked import MAINTENANCE, ReasonRequest
-from gateway.requests.callers import Caller
-from gateway.requests.listing import listing
-from gateway.requests.paths import Name
-from gateway.requests.problems import CONFLICT, Problem
-from service import endpoints as use_cases
-from service.endpoints import Done, EndpointChange, StillNamed, UnknownEndpoint
-from sql.endpoints.endpoints import EndpointName, EndpointsFull, list_endpoints
-from timers.refusal import shortened
+from shardclock_server.gateway.access import Manager, Reader, acting
+from shardclock_server.gateway.answers.endpoints import (
+    EndpointAnswer,
+    EndpointsAnswer,
+    SaidAnswer,
+    SecretAnswer,
+    TriedAnswer,
+)
+from shardclock_server.gateway.fields import read_model
+from shardclock_server.gateway.gateway import Here
+from shardclock_server.gateway.limits.quotas import too_many_endpoints
+from shardclock_server.gateway.reference.openapi import body_of
+from shardclock_server.gateway.requests.asked import MAINTENANCE, ReasonRequest
+from shardclock_server.gateway.requests.callers import Caller
+from shardclock_server.gateway.requests.listing import listing
+from shardclock_server.gateway.requests.paths import Name
+from shardclock_server.gateway.requests.problems import CONFLICT, Problem
+from shardclock_server.service import endpoints as use_cases
+from shardclock_server.service.endpoints import Done, EndpointChange, StillNamed, UnknownEndpoint
+from shardclock_server.sql.endpoints.endpoints import EndpointName, EndpointsFull, list_endpoints
+from shardclock_server.timers.refusal import shortened
 
 LISTED_MAX = 1_000
 BILLING = {"name": "billing", "url": "https://billing.example.com/hooks"}

@@ -3,11 +3,11 @@
 from fastapi import APIRouter
 from pydantic import Field
 
-from gateway.answers.answer import Answer
-from gateway.gateway import Here
-from gateway.requests.problems import unavailable
-from sql.migrate import WrongSchema, require_current
-from sql.session import NO_TENANTS
+from shardclock_server.gateway.answers.answer import Answer
+from shardclock_server.gateway.gateway import Here
+from shardclock_server.gateway.requests.problems import unavailable
+from shardclock_server.sql.migrate import WrongSchema, require_current
+from shardclock_server.sql.session import NO_TENANTS
 
 router = APIRouter(tags=["health"])
 

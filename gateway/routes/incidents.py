@@ -7,19 +7,19 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.access import Manager, Reader
-from gateway.answers.incidents import IncidentAnswer, IncidentsAnswer, ResolvedAnswer
-from gateway.fields import read_model
-from gateway.gateway import Here
-from gateway.reference.openapi import body_of
-from gateway.requests.asked import DryRun, ManyRequest
-from gateway.requests.callers import Caller
-from gateway.requests.listing import listing
-from gateway.routes.doing import do_once
-from service.incidents import AT_ONCE_MAX, resolve_many
-from sql.processes.incidents import IncidentFilter, find_incidents
-from sql.session import Session
-from timers.model import INTEGER_MAX, NAME_CHARS_MAX
+from shardclock_server.gateway.access import Manager, Reader
+from shardclock_server.gateway.answers.incidents import IncidentAnswer, IncidentsAnswer, ResolvedAnswer
+from shardclock_server.gateway.fields import read_model
+from shardclock_server.gateway.gateway import Here
+from shardclock_server.gateway.reference.openapi import body_of
+from shardclock_server.gateway.requests.asked import DryRun, ManyRequest
+from shardclock_server.gateway.requests.callers import Caller
+from shardclock_server.gateway.requests.listing import listing
+from shardclock_server.gateway.routes.doing import do_once
+from shardclock_server.service.incidents import AT_ONCE_MAX, resolve_many
+from shardclock_server.sql.processes.incidents import IncidentFilter, find_incidents
+from shardclock_server.sql.session import Session
+from shardclock_server.timers.model import INTEGER_MAX, NAME_CHARS_MAX
 
 LISTED_MAX = 1_000
 

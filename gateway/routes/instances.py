@@ -12,9 +12,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive
 
-from bpmn.model import Definition
-from gateway.access import Manager, Reader, Writer
-from gateway.answers.processes import (
+from shardclock_server.bpmn.model import Definition
+from shardclock_server.gateway.access import Manager, Reader, Writer
+from shardclock_server.gateway.answers.processes import (
     CanceledAnswer,
     InstanceAnswer,
     InstanceKeyAnswer,
@@ -23,25 +23,30 @@ from gateway.answers.processes import (
     StepsAnswer,
     WholeInstanceAnswer,
 )
-from gateway.fields import read_model
-from gateway.gateway import Gateway, Here
-from gateway.reference.openapi import body_of
-from gateway.requests.asked import BUSINESS_KEY_CHARS_MAX, PROCESSES_LISTED_MAX, DryRun, VariablesRequest
-from gateway.requests.bodies import JSON
-from gateway.requests.callers import Caller
-from gateway.requests.listing import listing
-from gateway.requests.paths import Key
-from gateway.requests.problems import CONFLICT, NOT_FOUND, Problem
-from gateway.requests.wait import WaitForEnd, wait_s_of
-from gateway.routes.doing import do_once
-from gateway.waits.later import Later
-from service import processes as use_cases
-from service import token_moves
-from service.cancellation import AT_ONCE_MAX, cancel_many
-from sql.processes import instances as statements
-from sql.processes.instances import StateFilter, WholeInstance
-from sql.session import Session
-from timers.model import BIGINT_MAX
+from shardclock_server.gateway.fields import read_model
+from shardclock_server.gateway.gateway import Gateway, Here
+from shardclock_server.gateway.reference.openapi import body_of
+from shardclock_server.gateway.requests.asked import (
+    BUSINESS_KEY_CHARS_MAX,
+    PROCESSES_LISTED_MAX,
+    DryRun,
+    VariablesRequest,
+)
+from shardclock_server.gateway.requests.bodies import JSON
+from shardclock_server.gateway.requests.callers import Caller
+from shardclock_server.gateway.requests.listing import listing
+from shardclock_server.gateway.requests.paths import Key
+from shardclock_server.gateway.requests.problems import CONFLICT, NOT_FOUND, Problem
+from shardclock_server.gateway.requests.wait import WaitForEnd, wait_s_of
+from shardclock_server.gateway.routes.doing import do_once
+from shardclock_server.gateway.waits.later import Later
+from shardclock_server.service import processes as use_cases
+from shardclock_server.service import token_moves
+from shardclock_server.service.cancellation import AT_ONCE_MAX, cancel_many
+from shardclock_server.sql.processes import instances as statements
+from shardclock_server.sql.processes.instances import StateFilter, WholeInstance
+from shardclock_server.sql.session import Session
+from shardclock_server.timers.model import BIGINT_MAX
 
 router = APIRouter(prefix="/v1/instances", tags=["processes"])
 

@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from gateway.access import Operator, Overseer, acting
-from gateway.answers.jobs import (
+from shardclock_server.gateway.access import Operator, Overseer, acting
+from shardclock_server.gateway.answers.jobs import (
     JobAnswer,
     JobsAnswer,
     JobStateAnswer,
@@ -20,21 +20,21 @@ from gateway.answers.jobs import (
     StartedAnswer,
     WaitedRunAnswer,
 )
-from gateway.fields import read_model
-from gateway.gateway import Gateway, Here, gateway_of
-from gateway.reference.openapi import body_of
-from gateway.requests.asked import MAINTENANCE, ReasonRequest
-from gateway.requests.listing import listing
-from gateway.requests.paths import Key, Name
-from gateway.requests.wait import WaitForEnd, wait_s_of
-from gateway.routes.waiting import look_again, look_until, may_wait
-from jobs.entry import read_entry
-from service import jobs as use_cases
-from service.job_file import apply_one
-from service.job_runs import HISTORY_MAX, history_of, last_run
-from sql.jobs.history import JobRun
-from sql.session import ALL_TENANTS, StoreUnavailable
-from timers.payload import payload_of
+from shardclock_server.gateway.fields import read_model
+from shardclock_server.gateway.gateway import Gateway, Here, gateway_of
+from shardclock_server.gateway.reference.openapi import body_of
+from shardclock_server.gateway.requests.asked import MAINTENANCE, ReasonRequest
+from shardclock_server.gateway.requests.listing import listing
+from shardclock_server.gateway.requests.paths import Key, Name
+from shardclock_server.gateway.requests.wait import WaitForEnd, wait_s_of
+from shardclock_server.gateway.routes.waiting import look_again, look_until, may_wait
+from shardclock_server.jobs.entry import read_entry
+from shardclock_server.service import jobs as use_cases
+from shardclock_server.service.job_file import apply_one
+from shardclock_server.service.job_runs import HISTORY_MAX, history_of, last_run
+from shardclock_server.sql.jobs.history import JobRun
+from shardclock_server.sql.session import ALL_TENANTS, StoreUnavailable
+from shardclock_server.timers.payload import payload_of
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 

@@ -11,25 +11,25 @@ from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.access import scoped
-from gateway.answers.answer import moment_text
-from gateway.gateway import Gateway, Here
-from gateway.limits.room import Room
-from gateway.reference.openapi import body_of
-from gateway.requests.bodies import NDJSON, read_body, size_of_body
-from gateway.requests.callers import Caller
-from gateway.requests.idempotency import KEY_CHARS_MAX, KEY_RULE, is_key, request_with
-from gateway.requests.listing import in_pieces
-from gateway.requests.problems import TOO_LARGE, Problem, unavailable
-from gateway.routes.creating import TIMERS, timer_of
-from service.lines import ImportBroken, Part, Wanted, write_lines
-from sql.clients.outcomes import Refused, Scheduled, Untried
-from sql.clients.writing import LockPatience
-from sql.retry import Retry
-from sql.session import StoreUnavailable
-from sql.turns import Turns
-from timers.model import NewTimer, read_line
-from timers.refusal import InvalidTimer, shortened
+from shardclock_server.gateway.access import scoped
+from shardclock_server.gateway.answers.answer import moment_text
+from shardclock_server.gateway.gateway import Gateway, Here
+from shardclock_server.gateway.limits.room import Room
+from shardclock_server.gateway.reference.openapi import body_of
+from shardclock_server.gateway.requests.bodies import NDJSON, read_body, size_of_body
+from shardclock_server.gateway.requests.callers import Caller
+from shardclock_server.gateway.requests.idempotency import KEY_CHARS_MAX, KEY_RULE, is_key, request_with
+from shardclock_server.gateway.requests.listing import in_pieces
+from shardclock_server.gateway.requests.problems import TOO_LARGE, Problem, unavailable
+from shardclock_server.gateway.routes.creating import TIMERS, timer_of
+from shardclock_server.service.lines import ImportBroken, Part, Wanted, write_lines
+from shardclock_server.sql.clients.outcomes import Refused, Scheduled, Untried
+from shardclock_server.sql.clients.writing import LockPatience
+from shardclock_server.sql.retry import Retry
+from shardclock_server.sql.session import StoreUnavailable
+from shardclock_server.sql.turns import Turns
+from shardclock_server.timers.model import NewTimer, read_line
+from shardclock_server.timers.refusal import InvalidTimer, shortened
 
 LINES_MAX = 10_000
 LINES_BYTES_MAX = 16 * 1024 * 1024

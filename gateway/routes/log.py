@@ -10,21 +10,21 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from gateway.access import Reader
-from gateway.answers.log import LogAnswer, RecordAnswer
-from gateway.gateway import Gateway, Here, gateway_of
-from gateway.requests.callers import Caller
-from gateway.requests.headers import is_head
-from gateway.requests.listing import PIECE_BYTES, listing
-from gateway.requests.problems import Problem
-from gateway.requests.wait import WaitForMore, wait_s_of
-from gateway.routes.waiting import look_until
 from shardclock.log import LogRecord
 from shardclock.log.async_reading import log_end
-from sql.log.records import OwnRecords, read_own
-from sql.session import NO_TENANTS, StoreUnavailable
-from sql.turns import Turns
-from timers.model import BIGINT_MAX
+from shardclock_server.gateway.access import Reader
+from shardclock_server.gateway.answers.log import LogAnswer, RecordAnswer
+from shardclock_server.gateway.gateway import Gateway, Here, gateway_of
+from shardclock_server.gateway.requests.callers import Caller
+from shardclock_server.gateway.requests.headers import is_head
+from shardclock_server.gateway.requests.listing import PIECE_BYTES, listing
+from shardclock_server.gateway.requests.problems import Problem
+from shardclock_server.gateway.requests.wait import WaitForMore, wait_s_of
+from shardclock_server.gateway.routes.waiting import look_until
+from shardclock_server.sql.log.records import OwnRecords, read_own
+from shardclock_server.sql.session import NO_TENANTS, StoreUnavailable
+from shardclock_server.sql.turns import Turns
+from shardclock_server.timers.model import BIGINT_MAX
 
 EVENTS = "text/event-stream"
 READ_MAX = 500

@@ -5,14 +5,14 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.access import Writer
-from gateway.answers.processes import InstanceKeysAnswer
-from gateway.fields import read_model
-from gateway.reference.openapi import body_of
-from gateway.requests.asked import VariablesRequest, seconds_of
-from gateway.routes.doing import do_once
-from sql.processes import instances as statements
-from sql.session import Session
+from shardclock_server.gateway.access import Writer
+from shardclock_server.gateway.answers.processes import InstanceKeysAnswer
+from shardclock_server.gateway.fields import read_model
+from shardclock_server.gateway.reference.openapi import body_of
+from shardclock_server.gateway.requests.asked import VariablesRequest, seconds_of
+from shardclock_server.gateway.routes.doing import do_once
+from shardclock_server.sql.processes import instances as statements
+from shardclock_server.sql.session import Session
 
 router = APIRouter(prefix="/v1", tags=["processes"])
 

@@ -9,9 +9,9 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from bpmn.model.document import MODEL_BYTES_MAX
-from gateway.access import Manager, Reader, Writer
-from gateway.answers.processes import (
+from shardclock_server.bpmn.model.document import MODEL_BYTES_MAX
+from shardclock_server.gateway.access import Manager, Reader, Writer
+from shardclock_server.gateway.answers.processes import (
     DefinitionKeyAnswer,
     DeployedAnswer,
     DeploymentAnswer,
@@ -20,22 +20,22 @@ from gateway.answers.processes import (
     ProcessesAnswer,
     WholeInstanceAnswer,
 )
-from gateway.fields import read_model
-from gateway.gateway import Here, gateway_of
-from gateway.reference.openapi import body_of
-from gateway.requests.asked import BUSINESS_KEY_CHARS_MAX, ORDER, VariablesRequest
-from gateway.requests.bodies import read_body
-from gateway.requests.idempotency import REPLAYED
-from gateway.requests.paths import Key, Name
-from gateway.requests.problems import NOT_FOUND, Problem
-from gateway.requests.wait import WaitForEnd, wait_s_of
-from gateway.routes.doing import do_once
-from gateway.routes.instances import ShownInstance, answer_at_end
-from service import deployment
-from service import processes as use_cases
-from sql.processes import definitions
-from sql.session import Session
-from timers.model import INTEGER_MAX
+from shardclock_server.gateway.fields import read_model
+from shardclock_server.gateway.gateway import Here, gateway_of
+from shardclock_server.gateway.reference.openapi import body_of
+from shardclock_server.gateway.requests.asked import BUSINESS_KEY_CHARS_MAX, ORDER, VariablesRequest
+from shardclock_server.gateway.requests.bodies import read_body
+from shardclock_server.gateway.requests.idempotency import REPLAYED
+from shardclock_server.gateway.requests.paths import Key, Name
+from shardclock_server.gateway.requests.problems import NOT_FOUND, Problem
+from shardclock_server.gateway.requests.wait import WaitForEnd, wait_s_of
+from shardclock_server.gateway.routes.doing import do_once
+from shardclock_server.gateway.routes.instances import ShownInstance, answer_at_end
+from shardclock_server.service import deployment
+from shardclock_server.service import processes as use_cases
+from shardclock_server.sql.processes import definitions
+from shardclock_server.sql.session import Session
+from shardclock_server.timers.model import INTEGER_MAX
 
 XML = "application/xml"
 A_MODEL = (

@@ -6,15 +6,15 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from gateway.access import Reader
-from gateway.answers.timers import OccurrenceAnswer, PreviewAnswer
-from gateway.gateway import Here
-from timers.moment import parse_due_date
-from timers.occurrence import Rule
-from timers.preview import Foreseen, foresee
-from timers.refusal import InvalidTimer, shortened
-from timers.schedule import first_of, parse_schedule
-from timers.zone import zone_of
+from shardclock_server.gateway.access import Reader
+from shardclock_server.gateway.answers.timers import OccurrenceAnswer, PreviewAnswer
+from shardclock_server.gateway.gateway import Here
+from shardclock_server.timers.moment import parse_due_date
+from shardclock_server.timers.occurrence import Rule
+from shardclock_server.timers.preview import Foreseen, foresee
+from shardclock_server.timers.refusal import InvalidTimer, shortened
+from shardclock_server.timers.schedule import first_of, parse_schedule
+from shardclock_server.timers.zone import zone_of
 
 FORESEEN_MAX = 1_000
 PREVIEW_S = 0.5  # of processor time; the rarest rules take a fifth of it for all of their occurrences

@@ -5,23 +5,23 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.access import Worker, Writer
-from gateway.answers.processes import ServiceTaskAnswer, ServiceTasksAnswer, TaskStateAnswer
-from gateway.fields import read_model
-from gateway.gateway import Here
-from gateway.reference.openapi import body_of
-from gateway.requests.asked import ORDER, PROCESSES_LISTED_MAX, VariablesRequest, seconds_of
-from gateway.requests.idempotency import NothingDone
-from gateway.requests.paths import Key
-from gateway.requests.wait import WaitForTasks
-from gateway.routes.doing import do_once
-from gateway.routes.task_states import told
-from gateway.routes.waiting import may_wait
-from service.service_tasks import NOT_YOURS, take
-from sql.deliveries.claim import Lane
-from sql.processes import service_tasks as statements
-from sql.session import Session
-from timers.model import INTEGER_MAX
+from shardclock_server.gateway.access import Worker, Writer
+from shardclock_server.gateway.answers.processes import ServiceTaskAnswer, ServiceTasksAnswer, TaskStateAnswer
+from shardclock_server.gateway.fields import read_model
+from shardclock_server.gateway.gateway import Here
+from shardclock_server.gateway.reference.openapi import body_of
+from shardclock_server.gateway.requests.asked import ORDER, PROCESSES_LISTED_MAX, VariablesRequest, seconds_of
+from shardclock_server.gateway.requests.idempotency import NothingDone
+from shardclock_server.gateway.requests.paths import Key
+from shardclock_server.gateway.requests.wait import WaitForTasks
+from shardclock_server.gateway.routes.doing import do_once
+from shardclock_server.gateway.routes.task_states import told
+from shardclock_server.gateway.routes.waiting import may_wait
+from shardclock_server.service.service_tasks import NOT_YOURS, take
+from shardclock_server.sql.deliveries.claim import Lane
+from shardclock_server.sql.processes import service_tasks as statements
+from shardclock_server.sql.session import Session
+from shardclock_server.timers.model import INTEGER_MAX
 
 router = APIRouter(prefix="/v1/service-tasks", tags=["processes"])
 

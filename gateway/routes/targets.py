@@ -4,10 +4,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from gateway.access import Reader
-from gateway.answers.targets import TargetAnswer, TargetsAnswer
-from gateway.gateway import Here
-from sql.deliveries.targets import list_targets
+from shardclock_server.gateway.access import Reader
+from shardclock_server.gateway.answers.targets import TargetAnswer, TargetsAnswer
+from shardclock_server.gateway.gateway import Here
+from shardclock_server.sql.deliveries.targets import list_targets
 
 LISTED_MAX = 10_000
 

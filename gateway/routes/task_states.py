@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from gateway.answers.processes import TaskStateAnswer
-from gateway.requests.problems import CONFLICT, NOT_FOUND, Problem
-from service.tasks import NOT_FOUND as UNKNOWN
+from shardclock_server.gateway.answers.processes import TaskStateAnswer
+from shardclock_server.gateway.requests.problems import CONFLICT, NOT_FOUND, Problem
+from shardclock_server.service.tasks import NOT_FOUND as UNKNOWN
 
 
 def told(task_key: int, outcome: str, why_not: Mapping[str, str]) -> TaskStateAnswer:

@@ -7,29 +7,29 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.access import Reader, Writer
-from gateway.answers.processes import (
+from shardclock_server.gateway.access import Reader, Writer
+from shardclock_server.gateway.answers.processes import (
     TaskAnswer,
     TasksAnswer,
     TaskStateAnswer,
     WholeTaskAnswer,
 )
-from gateway.fields import read_model
-from gateway.gateway import Here
-from gateway.reference.openapi import body_of
-from gateway.requests.asked import BUSINESS_KEY_CHARS_MAX, PROCESSES_LISTED_MAX, VariablesRequest
-from gateway.requests.callers import Caller
-from gateway.requests.listing import listing
-from gateway.requests.paths import Key
-from gateway.requests.problems import CONFLICT, Problem
-from gateway.routes.doing import do_once
-from gateway.routes.task_states import told
-from service import tasks as use_cases
-from sql.processes.tasks import TaskFilter, search_tasks
-from sql.processes.tasks import claim_task as claim
-from sql.processes.tasks import complete_task as complete
-from sql.session import Session
-from timers.model import BIGINT_MAX
+from shardclock_server.gateway.fields import read_model
+from shardclock_server.gateway.gateway import Here
+from shardclock_server.gateway.reference.openapi import body_of
+from shardclock_server.gateway.requests.asked import BUSINESS_KEY_CHARS_MAX, PROCESSES_LISTED_MAX, VariablesRequest
+from shardclock_server.gateway.requests.callers import Caller
+from shardclock_server.gateway.requests.listing import listing
+from shardclock_server.gateway.requests.paths import Key
+from shardclock_server.gateway.requests.problems import CONFLICT, Problem
+from shardclock_server.gateway.routes.doing import do_once
+from shardclock_server.gateway.routes.task_states import told
+from shardclock_server.service import tasks as use_cases
+from shardclock_server.sql.processes.tasks import TaskFilter, search_tasks
+from shardclock_server.sql.processes.tasks import claim_task as claim
+from shardclock_server.sql.processes.tasks import complete_task as complete
+from shardclock_server.sql.session import Session
+from shardclock_server.timers.model import BIGINT_MAX
 
 GROUPS_MAX = 100  # that one person may be in
 SEARCH_S = 0.5  # for one page of tasks that no index leads to

@@ -7,17 +7,17 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.access import Admin, acting
-from gateway.answers.tenants import ShownTenantAnswer, TenantAnswer, TenantsAnswer
-from gateway.fields import read_model
-from gateway.gateway import Here
-from gateway.reference.openapi import body_of
-from gateway.requests.listing import listing
-from gateway.requests.paths import Name
-from service import tenants as use_cases
-from service.tenants import LISTED_MAX
-from sql.session import ALL_TENANTS
-from sql.tenants.tenants import list_tenants
+from shardclock_server.gateway.access import Admin, acting
+from shardclock_server.gateway.answers.tenants import ShownTenantAnswer, TenantAnswer, TenantsAnswer
+from shardclock_server.gateway.fields import read_model
+from shardclock_server.gateway.gateway import Here
+from shardclock_server.gateway.reference.openapi import body_of
+from shardclock_server.gateway.requests.listing import listing
+from shardclock_server.gateway.requests.paths import Name
+from shardclock_server.service import tenants as use_cases
+from shardclock_server.service.tenants import LISTED_MAX
+from shardclock_server.sql.session import ALL_TENANTS
+from shardclock_server.sql.tenants.tenants import list_tenants
 
 router = APIRouter(prefix="/v1/tenants", tags=["tenants"])
 

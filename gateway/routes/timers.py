@@ -16,35 +16,42 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive
 
-from gateway.access import Asking, Manager, Reader, Writer, require_overseer
-from gateway.answers.log import RecordAnswer, RecordsAnswer
-from gateway.answers.timers import ChangedAnswer, ExplainedAnswer, TimerAnswer, TimersAnswer
-from gateway.fields import read_model
-from gateway.gateway import Here
-from gateway.reference.openapi import WAIT, body_of
-from gateway.requests.asked import PAID, ReasonRequest, TimersFilter, find_own, find_shown
-from gateway.requests.bodies import TIMER, read_object
-from gateway.requests.idempotency import request_of
-from gateway.requests.listing import listing
-from gateway.requests.paths import Key, Name
-from gateway.requests.wait import WaitForEnd, wait_s_of
-from gateway.routes.changing import change_own, change_rule, etag_of
-from gateway.routes.creating import TIMERS, WAITED, schedule, timer_of
-from gateway.waits.later import Later
-from gateway.waits.timer_ends import TimerEnds, find_end
-from service.explain import explain
-from service.filters import moment_of
-from service.moves import destination_of, move, operated_to
-from service.story import gather
 from shardclock.api.changes import CANCELED, OPERATED, PAUSED, RESCHEDULED, RESUMED, RUN
 from shardclock.log import LogRecord
-from sql.clients.history import find_timers, records_of
-from sql.clients.verbs import TimerRef, cancel_timer, operate_timer, pause_timer, resume_timer, run_timer
-from sql.log.records import PAGE_BYTES
-from sql.metrics.status import read_clock
-from sql.session import Session
-from timers.model import NewTimer
-from timers.refusal import InvalidTimer, shortened
+from shardclock_server.gateway.access import Asking, Manager, Reader, Writer, require_overseer
+from shardclock_server.gateway.answers.log import RecordAnswer, RecordsAnswer
+from shardclock_server.gateway.answers.timers import ChangedAnswer, ExplainedAnswer, TimerAnswer, TimersAnswer
+from shardclock_server.gateway.fields import read_model
+from shardclock_server.gateway.gateway import Here
+from shardclock_server.gateway.reference.openapi import WAIT, body_of
+from shardclock_server.gateway.requests.asked import PAID, ReasonRequest, TimersFilter, find_own, find_shown
+from shardclock_server.gateway.requests.bodies import TIMER, read_object
+from shardclock_server.gateway.requests.idempotency import request_of
+from shardclock_server.gateway.requests.listing import listing
+from shardclock_server.gateway.requests.paths import Key, Name
+from shardclock_server.gateway.requests.wait import WaitForEnd, wait_s_of
+from shardclock_server.gateway.routes.changing import change_own, change_rule, etag_of
+from shardclock_server.gateway.routes.creating import TIMERS, WAITED, schedule, timer_of
+from shardclock_server.gateway.waits.later import Later
+from shardclock_server.gateway.waits.timer_ends import TimerEnds, find_end
+from shardclock_server.service.explain import explain
+from shardclock_server.service.filters import moment_of
+from shardclock_server.service.moves import destination_of, move, operated_to
+from shardclock_server.service.story import gather
+from shardclock_server.sql.clients.history import find_timers, records_of
+from shardclock_server.sql.clients.verbs import (
+    TimerRef,
+    cancel_timer,
+    operate_timer,
+    pause_timer,
+    resume_timer,
+    run_timer,
+)
+from shardclock_server.sql.log.records import PAGE_BYTES
+from shardclock_server.sql.metrics.status import read_clock
+from shardclock_server.sql.session import Session
+from shardclock_server.timers.model import NewTimer
+from shardclock_server.timers.refusal import InvalidTimer, shortened
 
 STATES = ("pending", "paused", "triggered", "canceled", "skipped", "ended")
 RECORDS_MAX = 100

@@ -7,10 +7,10 @@ from typing import TypeVar
 
 from starlette.requests import Request
 
-from gateway.gateway import Gateway, gateway_of
-from gateway.limits.places import Places
-from gateway.requests.callers import Caller
-from gateway.requests.wait import wait_s_of
+from shardclock_server.gateway.gateway import Gateway, gateway_of
+from shardclock_server.gateway.limits.places import Places
+from shardclock_server.gateway.requests.callers import Caller
+from shardclock_server.gateway.requests.wait import wait_s_of
 
 POLL_S = 0.1
 

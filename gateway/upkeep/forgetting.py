@@ -3,10 +3,10 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from keepers.loops import upkeep
-from sql.pool import Pool
-from sql.requests.requests import forget_requests
-from sql.session import NO_TENANTS
+from shardclock_server.keepers.loops import upkeep
+from shardclock_server.sql.pool import Pool
+from shardclock_server.sql.requests.requests import forget_requests
+from shardclock_server.sql.session import NO_TENANTS
 
 FORGET_S = 3_600.0  # between two looks for answers that are old
 

@@ -3,9 +3,9 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from keepers.loops import upkeep
-from sql.dsn import Dsn
-from sql.hint_sender import HintSender, Send
+from shardclock_server.keepers.loops import upkeep
+from shardclock_server.sql.dsn import Dsn
+from shardclock_server.sql.hint_sender import HintSender, Send
 
 
 @asynccontextmanager

@@ -10,13 +10,13 @@ from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gateway.families import ALONE, SECONDS_EDGES, TENANT, TENANTS_NAMED_MAX
-from gateway.gateway import Gateway
-from gateway.upkeep.watching import Watched
-from keepers.loops import REPORT_S, upkeep
-from metrics.buckets import Buckets
-from metrics.family import OTHER
-from metrics.report import Histogram, Report, Reporter, Sample
+from shardclock_server.gateway.families import ALONE, SECONDS_EDGES, TENANT, TENANTS_NAMED_MAX
+from shardclock_server.gateway.gateway import Gateway
+from shardclock_server.gateway.upkeep.watching import Watched
+from shardclock_server.keepers.loops import REPORT_S, upkeep
+from shardclock_server.metrics.buckets import Buckets
+from shardclock_server.metrics.family import OTHER
+from shardclock_server.metrics.report import Histogram, Report, Reporter, Sample
 
 WAITS = b"wait="  # in the query of a request that is meant to take long
 THROTTLED = 429

@@ -6,13 +6,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
-from gateway.families import LOOP_EDGES
-from keepers.loops import upkeep
-from metrics.buckets import Buckets
-from sql.keys.keys import count_expiring
-from sql.pool import Pool
-from sql.session import NO_TENANTS, StatementRefused, StoreUnavailable
-from timers.duration import parse_duration
+from shardclock_server.gateway.families import LOOP_EDGES
+from shardclock_server.keepers.loops import upkeep
+from shardclock_server.metrics.buckets import Buckets
+from shardclock_server.sql.keys.keys import count_expiring
+from shardclock_server.sql.pool import Pool
+from shardclock_server.sql.session import NO_TENANTS, StatementRefused, StoreUnavailable
+from shardclock_server.timers.duration import parse_duration
 
 TICK_S = 0.1
 KEYS_S = 60.0  # between two looks for keys: the alert about them has two weeks

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
-from sql.deliveries.claim import Lane
-from sql.deliveries.hints import DELIVERIES
-from sql.dsn import Dsn
-from sql.hints import HintListener
-from sql.processes.service_tasks import lanes_with_tasks
-from sql.session import ALL_TENANTS, Session, StatementRefused, StoreUnavailable
+from shardclock_server.sql.deliveries.claim import Lane
+from shardclock_server.sql.deliveries.hints import DELIVERIES
+from shardclock_server.sql.dsn import Dsn
+from shardclock_server.sql.hints import HintListener
+from shardclock_server.sql.processes.service_tasks import lanes_with_tasks
+from shardclock_server.sql.session import ALL_TENANTS, Session, StatementRefused, StoreUnavailable
 
 ASK_S = 0.5  # between two questions where tasks are, if no hint comes
 GAP_S = 0.01  # after each

@@ -12,14 +12,14 @@ from itertools import islice
 
 from starlette.types import Receive
 
-from gateway.waits.waiter import Waiter, Waiting
 from shardclock.log import LogRecord
 from shardclock.log.async_link import CHANNEL
 from shardclock.log.async_reading import log_end
-from sql.dsn import Dsn
-from sql.hints import HintListener
-from sql.log.ends import End, find_ends, records_at, skim_ends
-from sql.session import ALL_TENANTS, Session, StatementRefused, StoreUnavailable
+from shardclock_server.gateway.waits.waiter import Waiter, Waiting
+from shardclock_server.sql.dsn import Dsn
+from shardclock_server.sql.hints import HintListener
+from shardclock_server.sql.log.ends import End, find_ends, records_at, skim_ends
+from shardclock_server.sql.session import ALL_TENANTS, Session, StatementRefused, StoreUnavailable
 
 READ_MAX = 2_000
 LOOKS_MAX = 500

@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Literal
 
-from sql.claims.rows import Lags, claimed_timer, lags_of, questions, retry_lost_races
-from sql.claims.scan_window import ScanWindow, values_of
-from sql.session import Session
-from timers.model import ClaimedTimer
+from shardclock_server.sql.claims.rows import Lags, claimed_timer, lags_of, questions, retry_lost_races
+from shardclock_server.sql.claims.scan_window import ScanWindow, values_of
+from shardclock_server.sql.session import Session
+from shardclock_server.timers.model import ClaimedTimer
 
 Scope = Literal["own", "ahead", "sweep", "outage"]
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
-from sql.claims.rows import Lags, lags_of, retry_lost_races
-from sql.session import Session
-from timers.model import ClaimedTimer
-from timers.occurrence import Occurrence, Rule
+from shardclock_server.sql.claims.rows import Lags, lags_of, retry_lost_races
+from shardclock_server.sql.session import Session
+from shardclock_server.timers.model import ClaimedTimer
+from shardclock_server.timers.occurrence import Occurrence, Rule
 
 
 @dataclass(frozen=True, slots=True)

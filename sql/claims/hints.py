@@ -1,6 +1,6 @@
 """Hints that a timer is due at once: sent by gateways, received by shards. A lost hint costs a poll."""
 
-from sql.session import Session
+from shardclock_server.sql.session import Session
 
 DUE = "shardclock_due"  # the channel that shards hear
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields
 from operator import itemgetter
 from typing import TypeVar
 
-from sql.session import Record, Session, StatementRefused, StoreLocked
-from timers.model import ClaimedTimer
+from shardclock_server.sql.session import Record, Session, StatementRefused, StoreLocked
+from shardclock_server.timers.model import ClaimedTimer
 
 # The constraints that refuse a key that another timer, or its delivery, has.
 KEYS = ("timers_pkey", "deliveries_pkey")

@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 from datetime import timedelta
 
-from timers.model import SLOTS
+from shardclock_server.timers.model import SLOTS
 
 # After a scan that did not come back, the next one scans this many times fewer slots in full. After a quick one it may
 # scan this many times more: what holds a scan up is more often a lock than rows that have fired.

@@ -9,10 +9,10 @@ from datetime import datetime
 from typing import NamedTuple, TypeVar
 
 from shardclock.log import LogRecord
-from sql.clients.verbs import TimerRef
-from sql.log.records import bytes_of, record_of
-from sql.session import NOT_ALLOWED, Record, Session, StatementRefused
-from timers.refusal import InvalidTimer
+from shardclock_server.sql.clients.verbs import TimerRef
+from shardclock_server.sql.log.records import bytes_of, record_of
+from shardclock_server.sql.session import NOT_ALLOWED, Record, Session, StatementRefused
+from shardclock_server.timers.refusal import InvalidTimer
 
 ENDED = ("TRIGGERED", "CANCELED", "SKIPPED", "ENDED")
 POSITION = re.compile(r"[0-9]{1,18}")

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sql.requests.requests import IdempotentRequest
-from timers.model import NewTimer
-from timers.occurrence import Occurrence
-from timers.schedule import first_of, parse_schedule
+from shardclock_server.sql.requests.requests import IdempotentRequest
+from shardclock_server.timers.model import NewTimer
+from shardclock_server.timers.occurrence import Occurrence
+from shardclock_server.timers.schedule import first_of, parse_schedule
 
 
 class PlannedTimer(NamedTuple):

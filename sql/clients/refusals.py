@@ -1,9 +1,9 @@
 """What is said of a timer that was not written."""
 
-from sql.clients.outcomes import KeyTaken, Locked, NameTaken, Refused
-from sql.session import StatementRefused
-from timers.model import NewTimer
-from timers.refusal import shortened
+from shardclock_server.sql.clients.outcomes import KeyTaken, Locked, NameTaken, Refused
+from shardclock_server.sql.session import StatementRefused
+from shardclock_server.timers.model import NewTimer
+from shardclock_server.timers.refusal import shortened
 
 # Rules that the table checks and the model does not, in the model's words.
 RULES = {

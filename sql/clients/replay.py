@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from http import HTTPStatus
 
-from sql.clients.outcomes import Refused, RequestDiffers, RequestInFlight, Scheduled
-from sql.clients.planned import PlannedTimer
-from sql.requests.requests import IdempotentRequest, InFlight, OtherParameters, Stored, begin_requests
-from sql.session import Connection
+from shardclock_server.sql.clients.outcomes import Refused, RequestDiffers, RequestInFlight, Scheduled
+from shardclock_server.sql.clients.planned import PlannedTimer
+from shardclock_server.sql.requests.requests import IdempotentRequest, InFlight, OtherParameters, Stored, begin_requests
+from shardclock_server.sql.session import Connection
 
 
 async def replayed_outcomes(connection: Connection, planned: Sequence[PlannedTimer]) -> dict[int, Scheduled | Refused]:

@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from sql.clients.outcomes import KeyTaken, Refused, Scheduled
-from sql.clients.planned import PlannedTimer, plan_timer
-from sql.clients.writing import Drawn, LockPatience, WriteAttempt
-from sql.requests.requests import IdempotentRequest
-from sql.session import Session
-from sql.turns import Turns
-from timers.model import NewTimer
-from timers.refusal import InvalidTimer
+from shardclock_server.sql.clients.outcomes import KeyTaken, Refused, Scheduled
+from shardclock_server.sql.clients.planned import PlannedTimer, plan_timer
+from shardclock_server.sql.clients.writing import Drawn, LockPatience, WriteAttempt
+from shardclock_server.sql.requests.requests import IdempotentRequest
+from shardclock_server.sql.session import Session
+from shardclock_server.sql.turns import Turns
+from shardclock_server.timers.model import NewTimer
+from shardclock_server.timers.refusal import InvalidTimer
 
 # Of keys for one timer. A taken key moves the sequence forward, so a second draw is rare, and a third very rare.
 DRAWS = 5

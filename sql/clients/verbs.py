@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 
 from shardclock.api.changes import named
-from sql.session import NOT_ALLOWED, Session, StatementRefused
-from timers.duration import Duration
-from timers.refusal import InvalidTimer
+from shardclock_server.sql.session import NOT_ALLOWED, Session, StatementRefused
+from shardclock_server.timers.duration import Duration
+from shardclock_server.timers.refusal import InvalidTimer
 
 # SQLSTATEs of errors that are not the request's fault: a schedule has no date yet, or the role lacks a right.
 _NOT_FOR_WHAT_WAS_ASKED = ("55000", NOT_ALLOWED)

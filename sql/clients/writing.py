@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from sql.clients.outcomes import KeyTaken, Refused, Scheduled
-from sql.clients.planned import PlannedTimer, columns_of
-from sql.clients.refusals import key_taken, locked, name_taken, refused
-from sql.clients.replay import answers_to_store, replayed_outcomes
-from sql.requests.requests import store_requests
-from sql.session import NOT_ALLOWED, Connection, Session, StatementRefused, StoreLocked
-from sql.statements import statement
-from timers.model import OnConflict
+from shardclock_server.sql.clients.outcomes import KeyTaken, Refused, Scheduled
+from shardclock_server.sql.clients.planned import PlannedTimer, columns_of
+from shardclock_server.sql.clients.refusals import key_taken, locked, name_taken, refused
+from shardclock_server.sql.clients.replay import answers_to_store, replayed_outcomes
+from shardclock_server.sql.requests.requests import store_requests
+from shardclock_server.sql.session import NOT_ALLOWED, Connection, Session, StatementRefused, StoreLocked
+from shardclock_server.sql.statements import statement
+from shardclock_server.timers.model import OnConflict
 
 
 class LockPatience(NamedTuple):

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from importlib.resources import files
 
-from sql.migrate import WrongSchema
-from sql.session import Session
+from shardclock_server.sql.migrate import WrongSchema
+from shardclock_server.sql.session import Session
 
 _IS_MOVED = "select to_regnamespace('shardclock_clock') is not null"
 _MOVE = "select shardclock_clock.move_to($1)"
@@ -41,7 +41,7 @@ async def install(session: Session) -> None:
              StoreUnavailable  no answer in time
     source:  sql/moved_clock.sql
     """
-    text = files("sql").joinpath("moved_clock.sql").read_text(encoding="utf-8")
+    text = files("shardclock_server.sql").joinpath("moved_clock.sql").read_text(encoding="utf-8")
     async with session.transaction() as connection:
         await connection.execute(text)
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
-from sql.session import Session
+from shardclock_server.sql.session import Session
 
 SHARD = "shard"  # the role of those that fire timers
 WORKER = "worker"  # the role of those that call the targets of what has fired

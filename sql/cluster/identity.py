@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from sql.session import Session
+from shardclock_server.sql.session import Session
 
 
 @dataclass(frozen=True, slots=True)

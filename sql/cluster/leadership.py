@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
-from sql.session import Session
+from shardclock_server.sql.session import Session
 
 
 @dataclass(frozen=True, slots=True)

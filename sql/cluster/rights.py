@@ -1,6 +1,6 @@
 """Check that the role that we log in as has the rights that a cluster, or a gateway, needs."""
 
-from sql.session import Session
+from shardclock_server.sql.session import Session
 
 
 class LacksRights(Exception):

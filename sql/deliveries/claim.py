@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol, TypeAlias
 
-from sql.endpoints.endpoints import WEBHOOK
-from sql.session import Record, Session
+from shardclock_server.sql.endpoints.endpoints import WEBHOOK
+from shardclock_server.sql.session import Record, Session
 
 
 class Lane(NamedTuple):

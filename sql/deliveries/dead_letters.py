@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from sql.session import Session
+from shardclock_server.sql.session import Session
 
 PAGE_BYTES = 8 * 2**20  # of JSON and reasons: one delivery may have more than 64 KiB, and a page a thousand deliveries
 

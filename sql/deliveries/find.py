@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from sql.session import Session
+from shardclock_server.sql.session import Session
 
 LAST_ERROR_CHARS = 1_000  # as in find_deliveries.sql
 

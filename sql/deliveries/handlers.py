@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sql.session import Session
+from shardclock_server.sql.session import Session
 
 
 @dataclass(frozen=True, slots=True)

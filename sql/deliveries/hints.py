@@ -1,6 +1,6 @@
 """Hints that there are new deliveries, and new signals to instances. A lost hint costs a poll."""
 
-from sql.session import Session
+from shardclock_server.sql.session import Session
 
 DELIVERIES = "shardclock_deliveries"  # the channel that workers hear
 JOBS = "jobs"  # what a hint to them says if a start of a job is among the deliveries

@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple, TypeVar
 
-from sql.deliveries.claim import Claim, ClaimedDelivery, claims_of
-from sql.session import QUEUE_PLANS, Session
+from shardclock_server.sql.deliveries.claim import Claim, ClaimedDelivery, claims_of
+from shardclock_server.sql.session import QUEUE_PLANS, Session
 
 # Settling joins only rows that it has already read. A nested loop over them would take time by the square of the batch.
 SETTLE_PLANS = QUEUE_PLANS | {"enable_nestloop": "off"}

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from sql.session import Session
+from shardclock_server.sql.session import Session
 
 
 @dataclass(frozen=True, slots=True)

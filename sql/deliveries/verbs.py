@@ -5,7 +5,7 @@ All are safe to repeat. All answers are true: for a delivery that has ended, the
 
 from collections.abc import Sequence
 
-from sql.session import Session
+from shardclock_server.sql.session import Session
 
 
 async def cancel_delivery(session: Session, timer_key: int, *, reason: str | None = None) -> str:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sql.session import Session
-from sql.statements import statement
+from shardclock_server.sql.session import Session
+from shardclock_server.sql.statements import statement
 
 WEBHOOK = "webhook:"  # how targets begin that are endpoints
 COUNTED_MAX = 10_000  # timers of one endpoint: more need not be told apart

@@ -4,9 +4,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jobs.entry import JobEntry
-from sql.jobs.declare import columns_of
-from sql.session import Session
+from shardclock_server.jobs.entry import JobEntry
+from shardclock_server.sql.jobs.declare import columns_of
+from shardclock_server.sql.session import Session
 
 
 @dataclass(frozen=True, slots=True)

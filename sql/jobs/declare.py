@@ -4,8 +4,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from jobs.spec import JobSpec
-from sql.session import Session
+from shardclock_server.jobs.spec import JobSpec
+from shardclock_server.sql.session import Session
 
 KEPT_RUNS = 100  # of each job
 FORGOTTEN_MAX = 10_000  # by one call

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Self
 
-from sql.session import Record, Session
+from shardclock_server.sql.session import Record, Session
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sql.session import Record, Session
+from shardclock_server.sql.session import Record, Session
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
-from jobs.ending import Ending
-from sql.deliveries.claim import Claim
-from sql.session import Session
+from shardclock_server.jobs.ending import Ending
+from shardclock_server.sql.deliveries.claim import Claim
+from shardclock_server.sql.session import Session
 
 OF_SCAN = 9  # columns of a begin that tell of the scan; those of a run follow
 DUE_MAX = 1_000  # due starts that one begin reads

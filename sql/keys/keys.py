@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from sql.session import Record, Session
-from sql.statements import statement
-from timers.duration import Duration
+from shardclock_server.sql.session import Record, Session
+from shardclock_server.sql.statements import statement
+from shardclock_server.timers.duration import Duration
 
 LIVE_MAX = 2  # of one name: the key in use, and during a rotation the next one
 

@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import NamedTuple
 
 from shardclock.log.record import UNDELIVERED, LogRecord
-from sql.log.records import record_of
-from sql.session import Record, Session
+from shardclock_server.sql.log.records import record_of
+from shardclock_server.sql.session import Record, Session
 
 # Whatever a timer's target is; it has ended when it fires only if no delivery follows.
 ENDS = ("CANCELED", "SKIPPED", "DELIVERED", "DISCARDED", "DEAD")

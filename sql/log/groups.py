@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from shardclock.log.async_reading import log_end
-from sql.session import Session
+from shardclock_server.sql.session import Session
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Hints that the log has new records: sent by shards, received by consumers that wait. A lost hint costs a poll."""
 
-from sql.session import Session
+from shardclock_server.sql.session import Session
 
 
 async def send_hint(session: Session) -> bool:

@@ -8,7 +8,7 @@ from shardclock.jsonb import stored_json
 from shardclock.log.async_member import POLL_S
 from shardclock.log.async_reading import READ_MAX, read_log
 from shardclock.log.record import LogRecord
-from sql.session import Record, Session
+from shardclock_server.sql.session import Record, Session
 
 PAGE_BYTES = 4 * 2**20  # of payloads, in one answer, but for the last one of them
 

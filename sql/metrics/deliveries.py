@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from sql.session import Session
+from shardclock_server.sql.session import Session
 
 COUNTED_MAX = 10_000  # of one target: more need not be told apart, and a reading must not take long
 

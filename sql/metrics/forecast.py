@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sql.metrics.measures import count_due
-from sql.session import Session
+from shardclock_server.sql.metrics.measures import count_due
+from shardclock_server.sql.session import Session
 
 STEP_S = 10
 STEPS_A_MINUTE = 60 // STEP_S

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from sql.session import Session
+from shardclock_server.sql.session import Session
 
 JOBS_MAX = 2_000  # more are not measured: a reading must not take long
 

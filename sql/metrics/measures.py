@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sql.claims.scan_window import RotatingScan, ScanWindow, values_of
-from sql.session import Session
+from shardclock_server.sql.claims.scan_window import RotatingScan, ScanWindow, values_of
+from shardclock_server.sql.session import Session
 
 # Edges are counted from now: this one lies before the earliest possible due date.
 EVER = timedelta(days=-3_500 * 365)

@@ -4,9 +4,9 @@ import time
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sql.claims.claim import RAMP_AFTER_S
-from sql.metrics.measures import EVER, RECENT_S, DueCounts, count_due
-from sql.session import Session
+from shardclock_server.sql.claims.claim import RAMP_AFTER_S
+from shardclock_server.sql.metrics.measures import EVER, RECENT_S, DueCounts, count_due
+from shardclock_server.sql.session import Session
 
 # What an outage left lies between the first two, what else is overdue between the last two.
 OVERDUE_EDGES = (EVER, timedelta(seconds=-RAMP_AFTER_S), timedelta(0))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sql.session import Session
+from shardclock_server.sql.session import Session
 
 Row = dict[str, Any]
 DESCENDANTS_MAX = 10_000  # called instances below one instance that live at a time

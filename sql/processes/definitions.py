@@ -7,7 +7,7 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
-from sql.session import Session
+from shardclock_server.sql.session import Session
 
 RUNNING_MAX = 1_000  # instances of a version are counted up to here, as in list_definitions.sql
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sql.session import Session
+from shardclock_server.sql.session import Session
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from shardclock.jsonb import stored_json
-from sql.processes.variables import write_variables
-from sql.session import Session
+from shardclock_server.sql.processes.variables import write_variables
+from shardclock_server.sql.session import Session
 
 # Those of one state, those that have ended in any way, or those with an incident.
 StateFilter = Literal["STARTING", "RUNNING", "COMPLETED", "CANCELED", "ERROR", "ENDED", "INCIDENT"]

@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from shardclock.jsonb import stored_json
-from sql.deliveries.claim import Lane
-from sql.processes.variables import write_variables
-from sql.session import Session
+from shardclock_server.sql.deliveries.claim import Lane
+from shardclock_server.sql.processes.variables import write_variables
+from shardclock_server.sql.session import Session
 
 
 @dataclass(frozen=True, slots=True)

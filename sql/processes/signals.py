@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from sql.session import Session
-from sql.statements import statement
+from shardclock_server.sql.session import Session
+from shardclock_server.sql.statements import statement
 
 START_LOCK_WAIT = "100ms"  # meanwhile the engine takes no other signals
 RECEIVERS_MAX = 500  # of a thrown signal, that one statement sends it to

@@ -8,10 +8,10 @@ from datetime import datetime
 from typing import Any
 
 from shardclock.jsonb import stored_json
-from sql.processes.variables import write_variables
-from sql.session import Session
-from sql.statements import statement
-from timers.refusal import Refusal, shortened
+from shardclock_server.sql.processes.variables import write_variables
+from shardclock_server.sql.session import Session
+from shardclock_server.sql.statements import statement
+from shardclock_server.timers.refusal import Refusal, shortened
 
 ACTS_MAX = 1_000
 STEP_ROWS = 10_000  # among which one statement looks for tasks: it takes about ten milliseconds

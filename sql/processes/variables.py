@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from shardclock.jsonb import TOO_DEEP, has_nul, is_too_deep
-from timers.refusal import Refusal, shortened
-from timers.texts import fault_of, faults_of
+from shardclock_server.timers.refusal import Refusal, shortened
+from shardclock_server.timers.texts import fault_of, faults_of
 
 
 def write_variables(variables: Mapping[str, Any]) -> str:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeAlias
 
-from sql.session import Connection, Record, Session
-from sql.statements import statement
+from shardclock_server.sql.session import Connection, Record, Session
+from shardclock_server.sql.statements import statement
 
 # In one transaction: each takes a place in Postgres's table of locks, which by default has over 6,000 for all sessions.
 REQUESTS_MAX = 1_000

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from sql.session import Record, Session
+from shardclock_server.sql.session import Record, Session
 
 # Without a name that has an index of its own: docs/decisions/0046-quotas.md.
 UNINDEXED = "default"

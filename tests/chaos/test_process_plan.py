@@ -7,12 +7,12 @@ from collections import Counter
 
 import pytest
 
-from bpmn.model import read_model
-from bpmn.step.effects import ServiceTaskOpened, TaskOpened, TimerOpened
 from chaos.menus import menu
 from chaos.models import PROCESSES, Made, Process, Way
 from chaos.plan import draw
 from chaos.process_plan import CLOSE_S, Begin, draw_begins
+from shardclock_server.bpmn.model import read_model
+from shardclock_server.bpmn.step.effects import ServiceTaskOpened, TaskOpened, TimerOpened
 from tests.support.bpmn import Opened, Played
 
 HOUR_S = 3_600.0

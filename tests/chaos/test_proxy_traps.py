@@ -11,9 +11,9 @@ import pytest
 from chaos.faults.engines import STEP
 from chaos.proxied import BROKEN_OFF, HOLDER, catches, connected, during, holding, in_time, named, round_trips
 from chaos.proxy import Moment, Proxy, Select, Trap
-from sql.claims.claim import leased_by
-from sql.session import StoreUnavailable
-from sql.statements import statement
+from shardclock_server.sql.claims.claim import leased_by
+from shardclock_server.sql.session import StoreUnavailable
+from shardclock_server.sql.statements import statement
 from tests.support.factories import BOUND_S, HolderClient, add_holder, add_timers, intents, query, value
 from tests.support.waiting import eventually
 

@@ -17,7 +17,7 @@ from chaos.acts import WEBHOOK, WEBHOOKS
 from chaos.promises.calling import hash_of
 from chaos.receiver import NOT_OURS, Receiver
 from chaos.running import read_attempts
-from webhooks.signing import new_secret
+from shardclock_server.webhooks.signing import new_secret
 
 SECRET = new_secret()
 FIRST = {

@@ -18,12 +18,12 @@ from chaos.history import (
 from chaos.kept import REGISTER
 from chaos.models import PROCESSES
 from chaos.recorder import Recorder
-from engine.settings import EngineSettings
-from engine.stepped import SteppedEngine
-from service import processes
-from sql.cluster.holders import ENGINE
-from sql.processes import instances, tasks
-from sql.session import Session
+from shardclock_server.engine.settings import EngineSettings
+from shardclock_server.engine.stepped import SteppedEngine
+from shardclock_server.service import processes
+from shardclock_server.sql.cluster.holders import ENGINE
+from shardclock_server.sql.processes import instances, tasks
+from shardclock_server.sql.session import Session
 from tests.support.factories import BOUND_S, query
 from tests.support.shard_pool import incarnation
 

@@ -21,9 +21,9 @@ from chaos.history import Bounds, History, HolderWritten
 from chaos.plan import Break, Plan, draw
 from chaos.running import run
 from chaos.stage import Prepare, Stage, stage_for
-from sql.cluster.holders import SHARD
-from sql.cluster.leadership import scale
-from sql.session import Session
+from shardclock_server.sql.cluster.holders import SHARD
+from shardclock_server.sql.cluster.leadership import scale
+from shardclock_server.sql.session import Session
 from tests.support.rays import RayOfNodes
 
 CALLS_PER_S = 20.0

@@ -16,17 +16,17 @@ from chaos.history import History
 from chaos.kept import REGISTER
 from chaos.models import PROCESSES
 from chaos.recorder import Recorder
-from engine.advancing import advance_by
-from engine.settings import EngineSettings
-from engine.stepped import SteppedEngine
-from service import processes
-from sql import session as sessions
-from sql.cluster.holders import ENGINE
-from sql.processes import tasks
-from sql.processes.apply import apply_steps
-from sql.processes.signals import read_due_signals
-from sql.session import Session
-from sql.statements import Statement, statement
+from shardclock_server.engine.advancing import advance_by
+from shardclock_server.engine.settings import EngineSettings
+from shardclock_server.engine.stepped import SteppedEngine
+from shardclock_server.service import processes
+from shardclock_server.sql import session as sessions
+from shardclock_server.sql.cluster.holders import ENGINE
+from shardclock_server.sql.processes import tasks
+from shardclock_server.sql.processes.apply import apply_steps
+from shardclock_server.sql.processes.signals import read_due_signals
+from shardclock_server.sql.session import Session
+from shardclock_server.sql.statements import Statement, statement
 from tests.support import ROOT
 from tests.support.factories import BOUND_S, query
 from tests.support.shard_pool import incarnation

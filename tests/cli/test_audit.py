@@ -11,10 +11,10 @@ from unittest import mock
 import pytest
 import typer
 
-from cli import recording
-from cli.app import app
-from cli.recording import VERBS
-from sql.session import StoreUnavailable
+from shardclock_server.cli import recording
+from shardclock_server.cli.app import app
+from shardclock_server.cli.recording import VERBS
+from shardclock_server.sql.session import StoreUnavailable
 from tests.support.bpmn import model
 from tests.support.cli_asserts import DONE, NOT_DONE, NOT_THERE
 from tests.support.factories import add_timers, value
@@ -146,7 +146,7 @@ def test_what_is_done_and_can_not_be_recorded_is_told(shell: Shell) -> None:
 
 
 def test_a_verb_that_fails_half_way_is_recorded_as_one_that_may_be_done(shell: Shell) -> None:
-    with mock.patch("cli.tenants.use_cases.set_own", side_effect=StoreUnavailable("no answer")):
+    with mock.patch("shardclock_server.cli.tenants.use_cases.set_own", side_effect=StoreUnavailable("no answer")):
         assert shell("tenants", "set", "acme", "--timers", 5).code == NOT_THERE
     assert [act["outcome"] for act in acts(shell)] == ["failed"]
 
@@ -155,7 +155,7 @@ def test_a_host_that_leaves_is_recorded_once(shell: Shell, monkeypatch: pytest.M
     async def moved(*_: object, **__: object) -> int:
         return 0
 
-    monkeypatch.setattr("cli.handover.move_away", moved)
+    monkeypatch.setattr("shardclock_server.cli.handover.move_away", moved)
     assert shell("leave", "--within", 1).code == DONE
     assert [act["verb"] for act in acts(shell)] == ["leave"]
 

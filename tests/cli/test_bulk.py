@@ -13,12 +13,12 @@ from unittest import mock
 import pytest
 from rich.console import Console
 
-from cli import bars
-from service import bulk_change
 from shardclock.backoff import Backoff
-from sql.clients.history import find_keys
-from sql.retry import Retry
-from sql.session import Session, StoreUnavailable
+from shardclock_server.cli import bars
+from shardclock_server.service import bulk_change
+from shardclock_server.sql.clients.history import find_keys
+from shardclock_server.sql.retry import Retry
+from shardclock_server.sql.session import Session, StoreUnavailable
 from tests.support.cli_asserts import DONE, DOWN, NOT_DONE, NOT_THERE, assert_refused, count
 from tests.support.factories import add_timers, query, value
 from tests.support.program import Shell

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from service.processes import deploy
-from sql.session import Session
+from shardclock_server.service.processes import deploy
+from shardclock_server.sql.session import Session
 from tests.support.bpmn import model
 from tests.support.cli_asserts import BAD_INPUT, DONE, NOT_DONE
 from tests.support.factories import query

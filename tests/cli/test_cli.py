@@ -13,8 +13,8 @@ from typing import Any
 import psutil
 import pytest
 
-from service.words import span_of
-from sql.scripts import functions, steps
+from shardclock_server.service.words import span_of
+from shardclock_server.sql.scripts import functions, steps
 from tests.support.cli_asserts import (
     BAD_INPUT,
     BIG,

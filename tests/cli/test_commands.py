@@ -9,15 +9,15 @@ from pkgutil import resolve_name
 
 import pytest
 
-from cli.commands import COMMANDS
-from cli.exits import EXITS
+from shardclock_server.cli.commands import COMMANDS
+from shardclock_server.cli.exits import EXITS
 from tests.support.program import Shell
 
 NOWHERE = "postgresql://nobody@127.0.0.1:1/nothing"
 COMMAND_MODULES = {place.partition(":")[0] for place in COMMANDS.values()}
 LOADED = """
 import sys
-from cli import main
+from shardclock_server.cli import main
 try:
     main()
 finally:

@@ -12,10 +12,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-import cli.session
-from cli.database import without_password
-from cluster.settings import load_settings
-from embedded.server import EmbeddedPostgres
+import shardclock_server.cli.session
+from shardclock_server.cli.database import without_password
+from shardclock_server.cluster.settings import load_settings
+from shardclock_server.embedded.server import EmbeddedPostgres
 from tests.support.cli_asserts import DONE, DOWN, NOT_THERE, SECRET
 from tests.support.memory import IN_MEMORY
 from tests.support.program import Shell, run
@@ -30,8 +30,8 @@ def test_prints_the_dsn_that_is_named(capsys: pytest.CaptureFixture[str]) -> Non
 def test_whoever_waits_for_a_frozen_postgres_is_told_so_before_the_time_is_up(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cli.session, "SILENT_S", 0.1)
-    monkeypatch.setattr(cli.session, "TIMEOUT_S", 1.0)
+    monkeypatch.setattr(shardclock_server.cli.session, "SILENT_S", 0.1)
+    monkeypatch.setattr(shardclock_server.cli.session, "TIMEOUT_S", 1.0)
     with socket.create_server(("127.0.0.1", 0)) as frozen:  # the kernel connects; nobody says a word
         port = frozen.getsockname()[1]
         done = Shell(f"postgresql://somebody@127.0.0.1:{port}/timers", capsys)("status")
@@ -81,7 +81,7 @@ def test_psql_keeps_the_password_out_of_its_command_line(monkeypatch: pytest.Mon
         program = Path(place) / "psql"
         program.write_text(f"#!{sys.executable}\n{said}\n")
         program.chmod(0o755)
-        main = "import cli.database as d; d.psql_of_ours = lambda: None; from cli import main; main()"
+        main = "import shardclock_server.cli.database as d; d.psql_of_ours = lambda: None; from shardclock_server.cli import main; main()"
         done = subprocess.run(
             [sys.executable, "-c", main, "psql", "--no-psqlrc"],
             capture_output=True,
@@ -96,7 +96,7 @@ def test_psql_keeps_the_password_out_of_its_command_line(monkeypatch: pytest.Mon
 def test_a_machine_without_psql_is_told_what_to_install(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cli.database.psql_of_ours", lambda: None)
+    monkeypatch.setattr("shardclock_server.cli.database.psql_of_ours", lambda: None)
 
     done = Shell(DOWN, capsys)("psql", PATH="/nowhere")
 

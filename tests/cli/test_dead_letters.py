@@ -15,10 +15,10 @@ from unittest import mock
 import pytest
 from rich.console import Console
 
-from cli import bars
-from service.dead_letter_run import DeadLetterRun
-from sql.deliveries.dead_letters import discard_dead_letters
-from sql.session import Session, StoreUnavailable
+from shardclock_server.cli import bars
+from shardclock_server.service.dead_letter_run import DeadLetterRun
+from shardclock_server.sql.deliveries.dead_letters import discard_dead_letters
+from shardclock_server.sql.session import Session, StoreUnavailable
 from tests.support.cli_asserts import DONE, NOT_DONE, NOT_THERE, assert_refused
 from tests.support.deliveries import HANDLER, WorkerClient, add_worker, bury, dead, declare, deliver
 from tests.support.factories import HolderClient, add_holder, query
@@ -151,7 +151,7 @@ def test_what_one_run_does_not_discard_is_told(shell: Shell, letters: list[int])
 
 
 def test_without_a_limit_all_are_taken_batch_by_batch(shell: Shell, letters: list[int]) -> None:
-    with mock.patch("cli.dead_letters.DeadLetterRun", partial(DeadLetterRun, batch=2)):
+    with mock.patch("shardclock_server.cli.dead_letters.DeadLetterRun", partial(DeadLetterRun, batch=2)):
         would = shell("dead-letters", "redrive", "--all")
         done = shell("dead-letters", "redrive", "--all", "--yes", "--json").json
 
@@ -180,8 +180,8 @@ def test_a_run_that_breaks_half_way_tells_what_it_has_done(shell: Shell, letters
         return await discard_dead_letters(session, keys, **how)
 
     with (
-        mock.patch("cli.dead_letters.DeadLetterRun", partial(DeadLetterRun, batch=1)),
-        mock.patch("service.dead_letters.discard_dead_letters", breaks),
+        mock.patch("shardclock_server.cli.dead_letters.DeadLetterRun", partial(DeadLetterRun, batch=1)),
+        mock.patch("shardclock_server.service.dead_letters.discard_dead_letters", breaks),
     ):
         broken = shell("dead-letters", "discard", "--all", "--yes")
 

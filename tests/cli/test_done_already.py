@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from service.processes import deploy
-from sql.session import Session
+from shardclock_server.service.processes import deploy
+from shardclock_server.sql.session import Session
 from tests.support.bpmn import model
 from tests.support.cli_asserts import DONE
 from tests.support.deliveries import add_deliveries

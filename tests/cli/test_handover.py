@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from cluster.ray_cluster import RayRefused
-from service.processes import deploy
-from sql.cluster.holders import ENGINE, SHARD, Incarnation, assign, list_holders, register_holder
-from sql.cluster.leadership import lead
-from sql.session import Session
+from shardclock_server.cluster.ray_cluster import RayRefused
+from shardclock_server.service.processes import deploy
+from shardclock_server.sql.cluster.holders import ENGINE, SHARD, Incarnation, assign, list_holders, register_holder
+from shardclock_server.sql.cluster.leadership import lead
+from shardclock_server.sql.session import Session
 from tests.support.bpmn import model
 from tests.support.cli_asserts import DONE, NOT_DONE, assert_refused
 from tests.support.factories import query, value
@@ -147,7 +147,7 @@ def test_a_cluster_that_is_still_starting_is_waited_for(shell: Shell, monkeypatc
     start(shell, "green", 3)
 
     told: list[str] = []
-    monkeypatch.setattr("cli.handover.tell", told.append)
+    monkeypatch.setattr("shardclock_server.cli.handover.tell", told.append)
 
     def the_second_one_comes() -> None:
         until(lambda: told, "it to say that it waits")
@@ -293,7 +293,7 @@ def test_it_is_done_as_soon_as_the_last_shard_has_moved(shell: Shell, monkeypatc
             query(shell.dsn, "update shardclock.holders set ended_at = now(), ended_why = 'drained' where holder = 1")
         )
 
-    monkeypatch.setattr("cluster.drain.drain_node", drain)
+    monkeypatch.setattr("shardclock_server.cluster.drain.drain_node", drain)
     began = time.monotonic()
 
     done = shell("leave", "--yes", "--within", 60)
@@ -307,7 +307,7 @@ def test_a_ray_that_gives_no_answer_makes_nobody_late(shell: Shell, monkeypatch:
     # Kubernetes kills what has not ended in time; Ray's client waits for a lost head most of a minute.
     start(shell, "blue", 1)
     answers = threading.Event()
-    monkeypatch.setattr("cluster.drain.drain_node", lambda *_, **__: answers.wait(30))
+    monkeypatch.setattr("shardclock_server.cluster.drain.drain_node", lambda *_, **__: answers.wait(30))
     began = time.monotonic()
 
     done = shell("leave", "--yes", "--within", "0.3")
@@ -326,7 +326,7 @@ def test_a_ray_that_refuses_is_told_of_and_the_shards_are_waited_for(
     def refuse(*_: object, **__: object) -> None:
         raise RayRefused("Ray does not drain it")
 
-    monkeypatch.setattr("cluster.drain.drain_node", refuse)
+    monkeypatch.setattr("shardclock_server.cluster.drain.drain_node", refuse)
 
     done = shell("leave", "--yes", "--within", "0.3")
 

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from service.processes import deploy
-from sql.metrics.processes import measure_processes
-from sql.session import Session
+from shardclock_server.service.processes import deploy
+from shardclock_server.sql.metrics.processes import measure_processes
+from shardclock_server.sql.session import Session
 from tests.support.bpmn import model
 from tests.support.cli_asserts import BAD_INPUT, DONE, NOT_DONE
 from tests.support.factories import query

@@ -18,10 +18,10 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from cli import job_watch
-from jobs.states import RunOutcome
-from service.job_runs import FOLLOW_S
-from sql.jobs.runs import BegunRun, SaidOfRun, advance_runs, report_runs
+from shardclock_server.cli import job_watch
+from shardclock_server.jobs.states import RunOutcome
+from shardclock_server.service.job_runs import FOLLOW_S
+from shardclock_server.sql.jobs.runs import BegunRun, SaidOfRun, advance_runs, report_runs
 from tests.support.cli_asserts import BAD_INPUT, DONE, DOWN, NOT_DONE, assert_refused
 from tests.support.factories import BOUND_S, HolderClient, add_holder, query, value
 from tests.support.job_runs import JobWorker, declare, fire, job_of, runs_of

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cli.lengths import read_length
-from cli.options import repeat_of
-from timers.refusal import InvalidTimer
+from shardclock_server.cli.lengths import read_length
+from shardclock_server.cli.options import repeat_of
+from shardclock_server.timers.refusal import InvalidTimer
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from cli.lists import tell_if_full
+from shardclock_server.cli.lists import tell_if_full
 from tests.support.cli_asserts import DONE
 from tests.support.factories import query
 from tests.support.job_runs import declare

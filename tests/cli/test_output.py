@@ -11,8 +11,8 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from cli import output
-from service.words import counted
+from shardclock_server.cli import output
+from shardclock_server.service.words import counted
 from tests.support.cli_asserts import DONE, DOWN
 from tests.support.program import Shell
 

@@ -6,17 +6,17 @@ import asyncio
 
 import pytest
 
-from cli.preparation import Preparation
-from cluster.settings import load_settings
-from sql.cluster.leadership import hand_over, lead, resign
-from sql.dsn import Dsn
-from sql.session import Session
+from shardclock_server.cli.preparation import Preparation
+from shardclock_server.cluster.settings import load_settings
+from shardclock_server.sql.cluster.leadership import hand_over, lead, resign
+from shardclock_server.sql.dsn import Dsn
+from shardclock_server.sql.session import Session
+from shardclock_server.workers.app import App
 from tests.support.deliveries import declare
 from tests.support.factories import HolderClient, query
 from tests.support.handlers import spec_of
 from tests.support.jobs import job_spec
 from tests.support.roles import as_role
-from workers.app import App
 
 SHOP, TIMERS = "shop", "timers"
 STANDS_BY = "another cluster leads: this one stands by, and its handlers are called once it leads\n"

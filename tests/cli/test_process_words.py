@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from cli.process_words import print_instance
-from sql.processes.instances import FoundInstance, FoundStep, WholeInstance
+from shardclock_server.cli.process_words import print_instance
+from shardclock_server.sql.processes.instances import FoundInstance, FoundStep, WholeInstance
 
 NOW = datetime(2026, 3, 1, 8, tzinfo=UTC)
 # Names that are fields of ours elsewhere, where they are JSON in a text, or a number that is written in hex.

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-import cli.session
-from bpmn.model import read_model
-from bpmn.step import begin, write_state
-from service.processes import deploy
-from sql.deliveries.hints import send_signal_hint
-from sql.session import Session
+import shardclock_server.cli.session
+from shardclock_server.bpmn.model import read_model
+from shardclock_server.bpmn.step import begin, write_state
+from shardclock_server.service.processes import deploy
+from shardclock_server.sql.deliveries.hints import send_signal_hint
+from shardclock_server.sql.session import Session
 from tests.support.bpmn import job, model
 from tests.support.cli_asserts import BAD_INPUT, DONE, NOT_DONE
 from tests.support.deliveries import declare
@@ -92,7 +92,7 @@ def test_engines_are_told_of_what_a_command_has_sent_and_before_it_waits(
         told.append(await value(shell.dsn, "select count(*) from shardclock.deliveries"))
         return await send_signal_hint(session)
 
-    monkeypatch.setattr(cli.session, "send_signal_hint", telling)
+    monkeypatch.setattr(shardclock_server.cli.session, "send_signal_hint", telling)
     begun(shell)
     assert shell("processes", "start", "p").code == DONE
     assert told == [1]

@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
-from cli.preparation import Preparation
-from cluster.settings import load_settings
-from sql.cluster.holders import SHARD, Incarnation, register_holder
-from sql.cluster.identity import release
-from sql.dsn import Dsn
-from sql.session import Session
+from shardclock_server.cli.preparation import Preparation
+from shardclock_server.cluster.settings import load_settings
+from shardclock_server.sql.cluster.holders import SHARD, Incarnation, register_holder
+from shardclock_server.sql.cluster.identity import release
+from shardclock_server.sql.dsn import Dsn
+from shardclock_server.sql.session import Session
+from shardclock_server.workers.app import App
 from tests.support.cli_asserts import DONE, DOWN, NOT_DONE, assert_refused
 from tests.support.deliveries import declare
 from tests.support.factories import add_timers, query, value
 from tests.support.handlers import spec_of
 from tests.support.program import Done, Shell
 from tests.support.roles import as_role
-from workers.app import App
 
 PROD, STAGING = "prod", "staging"
 WORDS = "ON HOLD: "
@@ -223,7 +223,7 @@ def test_a_cluster_that_begins_to_fire_before_the_release_stops_it(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     belongs(shell)
-    monkeypatch.setattr("service.hold.objection_to", lambda *_: None)
+    monkeypatch.setattr("shardclock_server.service.hold.objection_to", lambda *_: None)
     start(shell, PROD, cluster_id="blue")
 
     refused(shell("release", "--yes"), "not released")
@@ -348,10 +348,10 @@ def test_an_up_on_hold_writes_its_shards_and_handlers_when_it_is_released_and_no
             if len(seen) == 5:
                 stop.set()
 
-    monkeypatch.setattr("cli.preparation.HOLD_LOOK_S", 0.0)
-    monkeypatch.setattr("cli.run._stop_event", lambda: stop)
-    monkeypatch.setattr("cli.run.find_app", lambda *_: App("orders", ".", (spec_of(),)))
-    monkeypatch.setattr("cluster.running.running_cluster", lambda *_, **__: nullcontext(Cluster()))
+    monkeypatch.setattr("shardclock_server.cli.preparation.HOLD_LOOK_S", 0.0)
+    monkeypatch.setattr("shardclock_server.cli.run._stop_event", lambda: stop)
+    monkeypatch.setattr("shardclock_server.cli.run.find_app", lambda *_: App("orders", ".", (spec_of(),)))
+    monkeypatch.setattr("shardclock_server.cluster.running.running_cluster", lambda *_, **__: nullcontext(Cluster()))
 
     # When it runs
     done = shell("up", "--app", "orders", "--shards", 5)
@@ -370,7 +370,7 @@ async def give_to(identity: str, dsn: str) -> None:
 def test_an_up_on_hold_goes_on_when_postgres_is_away(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("cli.preparation.HOLD_LOOK_S", 0.0)
+    monkeypatch.setattr("shardclock_server.cli.preparation.HOLD_LOOK_S", 0.0)
     preparation = Preparation(load_settings(), None)
 
     for _ in range(2):

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from sql.tenants.tenants import NO_LIMIT
+from shardclock_server.sql.tenants.tenants import NO_LIMIT
 from tests.support.cli_asserts import DONE, assert_refused
 from tests.support.factories import add_timers
 from tests.support.program import Shell

@@ -7,10 +7,10 @@ from unittest import mock
 
 import pytest
 
-from cli import verbs
 from shardclock.backoff import Backoff
-from sql.retry import Retry
-from sql.session import Session, StoreUnavailable
+from shardclock_server.cli import verbs
+from shardclock_server.sql.retry import Retry
+from shardclock_server.sql.session import Session, StoreUnavailable
 from tests.support.cli_asserts import DONE, DOWN, NOT_DONE, NOT_THERE, assert_refused, count, end_all
 from tests.support.program import Shell
 
@@ -156,7 +156,7 @@ def test_asks_again_under_one_operation_when_an_answer_is_lost(shell: Shell) -> 
 
 
 def test_says_how_to_ask_again_when_no_answer_comes(shell: Shell) -> None:
-    gone = mock.patch("cli.verbs.run_timer", side_effect=StoreUnavailable("gone"))
+    gone = mock.patch("shardclock_server.cli.verbs.run_timer", side_effect=StoreUnavailable("gone"))
 
     with gone, mock.patch.object(verbs, "PAGE_RETRY", AT_ONCE):
         assert_refused(shell("run-now", 1, "--operation", "deploy"), "gone", "--operation deploy", code=NOT_THERE)

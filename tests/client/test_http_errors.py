@@ -10,14 +10,14 @@ from unittest import mock
 
 import pytest
 
-from gateway.combining import Combiner
-from gateway.requests.problems import KINDS
-from service import keys as use_cases
 from shardclock import ApiError, AsyncClient
 from shardclock import http as api_client
 from shardclock.api.errors import BY_NAME, PREFIX, UNKNOWN
-from sql.clients.outcomes import RequestInFlight
-from sql.keys.keys import WantedKey
+from shardclock_server.gateway.combining import Combiner
+from shardclock_server.gateway.requests.problems import KINDS
+from shardclock_server.service import keys as use_cases
+from shardclock_server.sql.clients.outcomes import RequestInFlight
+from shardclock_server.sql.keys.keys import WantedKey
 from tests.support.factories import pending_rows
 from tests.support.gateways import Api, serving
 from tests.support.lossy import answering, raw

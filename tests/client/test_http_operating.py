@@ -6,7 +6,7 @@ import pytest
 
 from shardclock import AsyncClient
 from shardclock.http import Conflict, NotFound, Refused
-from sql.deliveries import dead_letters
+from shardclock_server.sql.deliveries import dead_letters
 from tests.support.deliveries import HANDLER, WorkerClient, add_worker, bury, dead, declare, deliver
 from tests.support.factories import HolderClient, add_holder, query, value
 from tests.support.job_runs import declare as declare_jobs

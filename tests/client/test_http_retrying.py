@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.combining import Combiner
 from shardclock import AsyncClient
 from shardclock.api.errors import Problem
 from shardclock.api.fields import New, NewLine
 from shardclock.http import InFlight, Line, NoAnswer, Refused, Unavailable
 from shardclock.http.retrying import PAUSE_S, PAUSE_S_MAX, Patience, pause_s_after, retry_after_s_of
-from sql.session import StoreUnavailable
+from shardclock_server.gateway.combining import Combiner
+from shardclock_server.sql.session import StoreUnavailable
 from tests.support.factories import BOUND_S, pending_rows, value
 from tests.support.gateways import Api
 from tests.support.job_runs import declare as declare_jobs

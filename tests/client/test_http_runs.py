@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from jobs.states import RunOutcome
 from shardclock import AsyncClient
 from shardclock.http import NotFound
+from shardclock_server.jobs.states import RunOutcome
 from tests.support.factories import BOUND_S, HolderClient, add_holder
 from tests.support.gateways import Api
 from tests.support.job_runs import JobWorker, declare, fire

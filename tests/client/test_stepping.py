@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-import cluster.testing
 import shardclock.testing
+import shardclock_server.cluster.testing
 from tests.support import ROOT
 from tests.support.installed import tell_installed
 
@@ -29,7 +29,7 @@ def test_the_server_says_by_an_entry_point_where_its_cluster_is(
     tell_installed(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     asked = []
-    monkeypatch.setattr(cluster.testing, "cluster", lambda app, **more: asked.append((app, more)))
+    monkeypatch.setattr(shardclock_server.cluster.testing, "cluster", lambda app, **more: asked.append((app, more)))
     begin = datetime(2026, 1, 1, tzinfo=UTC)
 
     shardclock.testing.cluster("reminders", now=begin, seed=7)

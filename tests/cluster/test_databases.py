@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from cluster.testing import cluster, databases
-from cluster.testing.databases import DATA, stop_abandoned
-from embedded.server import EmbeddedPostgres
-from sql.session import StoreUnavailable
+from shardclock_server.cluster.testing import cluster, databases
+from shardclock_server.cluster.testing.databases import DATA, stop_abandoned
+from shardclock_server.embedded.server import EmbeddedPostgres
+from shardclock_server.sql.session import StoreUnavailable
 from tests.support import ROOT
 from tests.support.factories import BOUND_S
 
 KILLED = """
 import asyncio, os, signal
-from cluster.testing import cluster
+from shardclock_server.cluster.testing import cluster
 
 async def main():
     async with cluster():

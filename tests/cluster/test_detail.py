@@ -11,7 +11,7 @@ import pytest
 import shardclock.testing
 from shardclock.log import LogRecord
 from shardclock.sql import timers
-from sql.session import Connection, Session
+from shardclock_server.sql.session import Connection, Session
 from tests.support.consumers import consume_once
 
 pytestmark = pytest.mark.asyncio

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from cluster.exporter import Exporting
-from cluster.settings import load_settings
-from metrics.report import Report, Sample
-from sql.dsn import Dsn
+from shardclock_server.cluster.exporter import Exporting
+from shardclock_server.cluster.settings import load_settings
+from shardclock_server.metrics.report import Report, Sample
+from shardclock_server.sql.dsn import Dsn
 from tests.support.cli_asserts import BAD_INPUT, DOWN, NOT_THERE, SECRET, assert_refused
 from tests.support.cluster_process import ClusterProcess
 from tests.support.exporting import Exporting as Node
@@ -206,7 +206,7 @@ def test_it_serves_at_once_and_says_where_once(told: list[str]) -> None:
 def test_a_port_that_is_taken_is_said_once_and_taken_when_it_is_free(
     taken: socket.socket, told: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cluster.exporter.RETRY_S", 0.0)
+    monkeypatch.setattr("shardclock_server.cluster.exporter.RETRY_S", 0.0)
     exporting = beside(told, METRICS_PORT=port(taken))
     with closing(_Stops(exporting)):
         for _ in range(3):
@@ -240,7 +240,7 @@ def test_a_port_that_is_taken_is_not_tried_at_every_turn(
 def test_a_socket_that_can_not_be_made_is_said_and_metrics_come_when_it_can(
     told: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cluster.exporter.RETRY_S", 0.0)
+    monkeypatch.setattr("shardclock_server.cluster.exporter.RETRY_S", 0.0)
     with short_dir() as place:
         path = place / "later" / "e.sock"
         exporting = beside(told, METRICS_SOCKET=str(path))

@@ -10,7 +10,7 @@ from tests.support.factories import BOUND_S
 
 NOISY = """
 import os
-from cluster import host
+from shardclock_server.cluster import host
 say = host.take_stdout()
 print("a line of Ray's", flush=True)
 os.system("echo one of a child")

@@ -10,8 +10,8 @@ from typing import Any
 import psutil
 import pytest
 
-from sql.cluster.holders import WORKER
-from sql.jobs.jobs import Job
+from shardclock_server.sql.cluster.holders import WORKER
+from shardclock_server.sql.jobs.jobs import Job
 from tests.support.cluster_process import ClusterProcess
 from tests.support.factories import query
 from tests.support.job_runs import is_whole, job_of, outcomes, runs_of

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from sql.cluster.holders import WORKER
-from sql.jobs.jobs import Job
+from shardclock_server.sql.cluster.holders import WORKER
+from shardclock_server.sql.jobs.jobs import Job
 from tests.support import ROOT
 from tests.support.cli_asserts import BAD_INPUT, DONE, NOT_DONE
 from tests.support.cluster_process import ClusterProcess

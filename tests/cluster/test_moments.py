@@ -6,9 +6,16 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from cluster.testing.moments import ROUNDS_MAX, STUCK_ROUNDS_MAX, EndlessMoment, Moment, StuckTimer, target_of
-from sql.clock.moved import NextDue
-from timers.refusal import InvalidTimer
+from shardclock_server.cluster.testing.moments import (
+    ROUNDS_MAX,
+    STUCK_ROUNDS_MAX,
+    EndlessMoment,
+    Moment,
+    StuckTimer,
+    target_of,
+)
+from shardclock_server.sql.clock.moved import NextDue
+from shardclock_server.timers.refusal import InvalidTimer
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 

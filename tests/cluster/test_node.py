@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from cluster.actors import ShardActor
-from cluster.database import Database
-from cluster.node import DSN, DSN_FILE, NoDatabase, dsn_of_node, environment_of
-from cluster.running import RunningCluster
-from cluster.settings import InvalidSettings, Settings, load_settings
-from coordinator.fleet import Spawner
-from metrics.exporter import ExporterConfig
-from sql.cluster.holders import SHARD
-from sql.dsn import Dsn
+from shardclock_server.cluster.actors import ShardActor
+from shardclock_server.cluster.database import Database
+from shardclock_server.cluster.node import DSN, DSN_FILE, NoDatabase, dsn_of_node, environment_of
+from shardclock_server.cluster.running import RunningCluster
+from shardclock_server.cluster.settings import InvalidSettings, Settings, load_settings
+from shardclock_server.coordinator.fleet import Spawner
+from shardclock_server.metrics.exporter import ExporterConfig
+from shardclock_server.sql.cluster.holders import SHARD
+from shardclock_server.sql.dsn import Dsn
 from tests.support.cli_asserts import DOWN, SECRET
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from cluster.restarts import STEADY_S, Restarts
 from shardclock.backoff import Backoff
+from shardclock_server.cluster.restarts import STEADY_S, Restarts
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def wait(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
         nonlocal now_s
         now_s += seconds
 
-    monkeypatch.setattr("cluster.restarts.time.monotonic", lambda: now_s)
+    monkeypatch.setattr("shardclock_server.cluster.restarts.time.monotonic", lambda: now_s)
     return advance
 
 

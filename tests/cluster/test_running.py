@@ -15,11 +15,11 @@ from typing import Any
 import psutil
 import pytest
 
-from demo.verdict import judge
-from embedded.server import EmbeddedPostgres
-from service.bulk_import import ImportReport, import_lines
 from shardclock.log.async_reading import read_log
-from sql.session import Session
+from shardclock_server.demo.verdict import judge
+from shardclock_server.embedded.server import EmbeddedPostgres
+from shardclock_server.service.bulk_import import ImportReport, import_lines
+from shardclock_server.sql.session import Session
 from tests.support.cluster_process import STOP_S, ClusterProcess
 from tests.support.connections import AWAY
 from tests.support.factories import query
@@ -162,7 +162,7 @@ def _one(up: ClusterProcess, word: str) -> psutil.Process:
 # Shards, the coordinator and the GCS are among the victims of tests/chaos/test_chaos.py.
 VICTIMS: dict[str, Callable[[ClusterProcess], psutil.Process]] = {
     "the raylet": lambda up: _one(up, "raylet "),
-    "the host": lambda up: _one(up, "cluster.host"),
+    "the host": lambda up: _one(up, "shardclock_server.cluster.host"),
     "the postmaster": lambda up: psutil.Process(int((up.place / "data/pgdata/postmaster.pid").read_text().split()[0])),
 }
 ENDS_THE_HOST = ("the raylet", "the host")
@@ -175,7 +175,7 @@ def test_whatever_is_killed_every_timer_fires_once(up: ClusterProcess) -> None:
     try:
         report = asyncio.run(_schedule(keeper.dsn, seconds=35))
         for name, find in VICTIMS.items():
-            victim, host = find(up), _one(up, "cluster.host")
+            victim, host = find(up), _one(up, "shardclock_server.cluster.host")
             begin = time.monotonic()
             victim.kill()
             until(partial(_is_gone, victim), f"{name} to die")

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from cluster import scratch
-from cluster.scratch import LOCK, PLACE_BYTES_MAX, NoPlace, Scratch, remove_abandoned, short_place
+from shardclock_server.cluster import scratch
+from shardclock_server.cluster.scratch import LOCK, PLACE_BYTES_MAX, NoPlace, Scratch, remove_abandoned, short_place
 
 MAKE = (
-    "import pathlib, sys; from cluster import scratch; from cluster.scratch import Scratch; s = Scratch.make('test');"
+    "import pathlib, sys; from shardclock_server.cluster import scratch; from shardclock_server.cluster.scratch import Scratch; s = Scratch.make('test');"
     "print(s.path, flush=True); input()"
 )
 HAND_ON = (
-    "import subprocess, sys; from cluster.scratch import Scratch; s = Scratch.make('test');"
+    "import subprocess, sys; from shardclock_server.cluster.scratch import Scratch; s = Scratch.make('test');"
     "c = subprocess.Popen([sys.executable, '-c', 'input()'], pass_fds=[s.fileno()], stdout=subprocess.DEVNULL);"
     "print(s.path, c.pid, flush=True);"
     "input()"

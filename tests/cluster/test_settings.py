@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from cluster import host
-from cluster.settings import InvalidSettings, load_settings, unknown_settings
-from coordinator.settings import CoordinatorSettings
-from shards.settings import ShardSettings
+from shardclock_server.cluster import host
+from shardclock_server.cluster.settings import InvalidSettings, load_settings, unknown_settings
+from shardclock_server.coordinator.settings import CoordinatorSettings
+from shardclock_server.shards.settings import ShardSettings
 
 DSN = "postgresql://localhost/x"
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from cli.exits import exit_of
-from cluster.node import environment_with
-from cluster.ray_cluster import prepare_environment
-from cluster.settings import load_settings
-from embedded.server import EmbeddedPostgres
-from sql.dsn import Dsn
-from sql.session import Session, StatementRefused, StoreUnavailable
+from shardclock_server.cli.exits import exit_of
+from shardclock_server.cluster.node import environment_with
+from shardclock_server.cluster.ray_cluster import prepare_environment
+from shardclock_server.cluster.settings import load_settings
+from shardclock_server.embedded.server import EmbeddedPostgres
+from shardclock_server.sql.dsn import Dsn
+from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
 from tests.support import ROOT
 from tests.support.cluster_process import STOP_S, ClusterProcess
 from tests.support.memory import IN_MEMORY

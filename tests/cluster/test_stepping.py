@@ -15,8 +15,8 @@ import asyncpg
 import pytest
 
 import shardclock
-from cluster.testing import SteppedCluster, cluster
-from cluster.testing.moments import EndlessMoment, StuckTimer
+from shardclock_server.cluster.testing import SteppedCluster, cluster
+from shardclock_server.cluster.testing.moments import EndlessMoment, StuckTimer
 from tests.support import ROOT, stepped_app
 from tests.support.factories import BOUND_S, query, value
 from tests.support.job_runs import runs_of
@@ -220,7 +220,7 @@ async def test_a_plain_handler_runs_in_a_thread_and_without_regard_to_its_rate(s
 
 
 async def test_a_chain_without_a_delay_is_told(sc: SteppedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cluster.testing.moments.ROUNDS_MAX", 5)
+    monkeypatch.setattr("shardclock_server.cluster.testing.moments.ROUNDS_MAX", 5)
 
     async def again(_: shardclock.Timer[Any]) -> None:
         await sc.client.schedule(delay="PT0S", target="stepped.noted")
@@ -363,7 +363,7 @@ async def test_who_waits_for_an_end_hears_of_it(sc: SteppedCluster) -> None:
 
 
 def test_nothing_of_ray_is_imported() -> None:
-    asked = "import sys, cluster.testing; print('ray' in sys.modules)"
+    asked = "import sys, shardclock_server.cluster.testing; print('ray' in sys.modules)"
 
     done = subprocess.run([sys.executable, "-c", asked], cwd=ROOT, capture_output=True, text=True, check=True)
 

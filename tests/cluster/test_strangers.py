@@ -92,7 +92,7 @@ def is_loopback(address: str) -> bool:
 
 
 # Read at the start of each of a cluster's processes: `up` and its host give up a Ray after 8 s, not 45.
-IMPATIENCE = "from cluster import ray_cluster; ray_cluster.WAIT_S = 8.0"
+IMPATIENCE = "from shardclock_server.cluster import ray_cluster; ray_cluster.WAIT_S = 8.0"
 
 
 @pytest.mark.parametrize("listens", [False, True], ids=["nobody", "somebody-else"])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sql.cluster.holders import SHARD
+from shardclock_server.sql.cluster.holders import SHARD
 from tests.support.cluster_process import ClusterProcess
 from tests.support.processes import kill
 from tests.support.program import run, until

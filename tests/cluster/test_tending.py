@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from cluster import restarts, running
-from cluster.database import Database
-from cluster.running import RunningCluster
-from cluster.settings import load_settings
-from embedded.server import EmbeddedPostgresError
-from sql.dsn import Dsn
+from shardclock_server.cluster import restarts, running
+from shardclock_server.cluster.database import Database
+from shardclock_server.cluster.running import RunningCluster
+from shardclock_server.cluster.settings import load_settings
+from shardclock_server.embedded.server import EmbeddedPostgresError
+from shardclock_server.sql.dsn import Dsn
 
 NOBODY = "/nonexistent/metrics.sock"  # a named socket has no directory of its own, which somebody must remove
 

@@ -10,10 +10,10 @@ import pytest
 from structlog.testing import capture_logs
 
 import shardclock
-from cluster.testing import cluster
-from cluster.testing.progress import Progress
-from sql.jobs.jobs import find_jobs
-from sql.session import Session
+from shardclock_server.cluster.testing import cluster
+from shardclock_server.cluster.testing.progress import Progress
+from shardclock_server.sql.jobs.jobs import find_jobs
+from shardclock_server.sql.session import Session
 
 BEGIN = datetime(2026, 3, 27, 12, tzinfo=UTC)
 ran: list[str] = []

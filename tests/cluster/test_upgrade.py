@@ -16,12 +16,13 @@ from pathlib import Path
 
 import pytest
 
-from demo.verdict import Verdict, judge
 from shardclock.log import LogRecord
 from shardclock.log.async_reading import read_log
-from sql.clients.outcomes import Refused, Scheduled
-from sql.clients.scheduling import draw_keys, schedule_timers
-from sql.session import Session
+from shardclock_server.demo.verdict import Verdict, judge
+from shardclock_server.sql.clients.outcomes import Refused, Scheduled
+from shardclock_server.sql.clients.scheduling import draw_keys, schedule_timers
+from shardclock_server.sql.session import Session
+from shardclock_server.timers.model import NewTimer
 from tests.support import ROOT
 from tests.support.cli_asserts import BAD_INPUT, DONE, DOWN, NOT_DONE, NOT_THERE
 from tests.support.cluster_process import STOP_S, ClusterProcess
@@ -30,7 +31,6 @@ from tests.support.memory import IN_MEMORY
 from tests.support.processes import kill_all
 from tests.support.program import PROGRAM, Done, run
 from tests.support.waiting import eventually
-from timers.model import NewTimer
 
 pytestmark = [pytest.mark.ray, pytest.mark.timed]
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import psutil
 import pytest
 
-from sql.cluster.holders import WORKER
+from shardclock_server.sql.cluster.holders import WORKER
 from tests.support.cli_asserts import NOT_DONE
 from tests.support.cluster_process import ClusterProcess
 from tests.support.doc_blocks import blocks

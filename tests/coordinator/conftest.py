@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from sql.session import Session
+from shardclock_server.sql.session import Session
 from tests.support.fake_fleet import FakeFleet
 from tests.support.roles import as_role
 

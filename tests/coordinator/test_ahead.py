@@ -7,9 +7,9 @@ from contextlib import closing
 
 import pytest
 
-from sql.cluster.holders import SHARD, list_holders
-from sql.cluster.leadership import scale, set_policy
-from sql.session import Session
+from shardclock_server.sql.cluster.holders import SHARD, list_holders
+from shardclock_server.sql.cluster.leadership import scale, set_policy
+from shardclock_server.sql.session import Session
 from tests.support.factories import query, value
 from tests.support.rays import RayOfNodes
 from tests.support.waiting import eventually

@@ -1,6 +1,6 @@
 """New actors are not started as fast as the last ones failed."""
 
-from coordinator.backoff import PAUSE_MAX_S, STARTING_S, SpawnBackoff, StartWatch
+from shardclock_server.coordinator.backoff import PAUSE_MAX_S, STARTING_S, SpawnBackoff, StartWatch
 
 
 def test_one_failed_start_causes_no_pause_and_further_ones_cause_longer_pauses() -> None:

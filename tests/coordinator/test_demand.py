@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.demand import CATCH_UP_S, GiveBack, Load, shards_for
-from sql.metrics.forecast import MINUTES, STEPS_A_MINUTE, Forecast
+from shardclock_server.coordinator.demand import CATCH_UP_S, GiveBack, Load, shards_for
+from shardclock_server.sql.metrics.forecast import MINUTES, STEPS_A_MINUTE, Forecast
 
 STEPS = MINUTES * STEPS_A_MINUTE
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from coordinator.failure_detector import UNSEEN_S, FailureDetector
+from shardclock_server.coordinator.failure_detector import UNSEEN_S, FailureDetector
 
 FIRST = datetime(2026, 1, 1, tzinfo=UTC)
 SECOND = FIRST + timedelta(seconds=1)

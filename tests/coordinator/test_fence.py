@@ -7,11 +7,11 @@ from unittest import mock
 
 import pytest
 
-from coordinator import crew
-from coordinator import reconciler as coordinator
-from sql.cluster.holders import Holder, end_holders, list_holders, register_holder
-from sql.cluster.leadership import lead, resign
-from sql.session import Session
+from shardclock_server.coordinator import crew
+from shardclock_server.coordinator import reconciler as coordinator
+from shardclock_server.sql.cluster.holders import Holder, end_holders, list_holders, register_holder
+from shardclock_server.sql.cluster.leadership import lead, resign
+from shardclock_server.sql.session import Session
 from tests.support.factories import BOUND_S, HolderClient, add_holder, ends, waits
 from tests.support.fake_fleet import BLUE, GREEN, LEASE_S, FakeFleet, incarnation, reconciler_of, serving
 

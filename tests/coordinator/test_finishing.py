@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import structlog
 
-from coordinator.crew import Crew
-from coordinator.settings import CoordinatorSettings
-from sql.cluster.holders import SHARD, WORKER, Incarnation, beat, register_holder
-from sql.cluster.leadership import Leadership
-from sql.session import Session
+from shardclock_server.coordinator.crew import Crew
+from shardclock_server.coordinator.settings import CoordinatorSettings
+from shardclock_server.sql.cluster.holders import SHARD, WORKER, Incarnation, beat, register_holder
+from shardclock_server.sql.cluster.leadership import Leadership
+from shardclock_server.sql.session import Session
 from tests.support.fake_fleet import BLUE, FakeFleet, ask, kept
 from tests.support.waiting import eventually
 

@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 from structlog.testing import capture_logs
 
-from coordinator import crew
-from coordinator.backoff import STARTING_S
-from coordinator.reconciler import Reconciler
-from sql.cluster.holders import SHARD, Incarnation, beat, list_holders, register_holder
-from sql.cluster.leadership import lead, resign
-from sql.session import Session
+from shardclock_server.coordinator import crew
+from shardclock_server.coordinator.backoff import STARTING_S
+from shardclock_server.coordinator.reconciler import Reconciler
+from shardclock_server.sql.cluster.holders import SHARD, Incarnation, beat, list_holders, register_holder
+from shardclock_server.sql.cluster.leadership import lead, resign
+from shardclock_server.sql.session import Session
 from tests.support.fake_fleet import BLUE, GREEN, FakeFleet, living, reconciler_of
 from tests.support.waiting import eventually
 

@@ -7,9 +7,9 @@ from datetime import datetime
 
 import pytest
 
-from sql.cluster.holders import ENGINE, SHARD, WORKER, assign, list_holders, register_holder
-from sql.cluster.leadership import Leadership, hand_over, lead, resign
-from sql.session import Session
+from shardclock_server.sql.cluster.holders import ENGINE, SHARD, WORKER, assign, list_holders, register_holder
+from shardclock_server.sql.cluster.leadership import Leadership, hand_over, lead, resign
+from shardclock_server.sql.session import Session
 from tests.support.factories import query, seconds, value
 from tests.support.fake_fleet import BLUE, GREEN, LEASE_S, ask, incarnation
 from tests.support.roles import as_role

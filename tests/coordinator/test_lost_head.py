@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from sql.cluster.holders import register_holder
-from sql.session import Session
+from shardclock_server.sql.cluster.holders import register_holder
+from shardclock_server.sql.session import Session
 from tests.support.fake_fleet import FakeFleet, incarnation, kept, living, reconciler_of, serving
 
 

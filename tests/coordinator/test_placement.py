@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.placement import Node, cpus_for, nodes_for
-from sql.cluster.holders import SHARD, WORKER
+from shardclock_server.coordinator.placement import Node, cpus_for, nodes_for
+from shardclock_server.sql.cluster.holders import SHARD, WORKER
 
 RESOURCE = "shardclock_workers"
 PLAIN = [Node("b", 2.0, frozenset({"CPU", "memory"})), Node("a", 2.0, frozenset({"CPU"}))]

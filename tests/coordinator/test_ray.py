@@ -13,19 +13,19 @@ from functools import partial
 import psutil
 import pytest
 
-from demo.verdict import Kill, Verdict, judge
 from shardclock.log import LogRecord
 from shardclock.log.async_reading import read_log
-from sql.clients.outcomes import Refused, Scheduled
-from sql.clients.scheduling import draw_keys, schedule_timers
-from sql.cluster.holders import SHARD, Holder
-from sql.cluster.leadership import scale
-from sql.session import Session
+from shardclock_server.demo.verdict import Kill, Verdict, judge
+from shardclock_server.sql.clients.outcomes import Refused, Scheduled
+from shardclock_server.sql.clients.scheduling import draw_keys, schedule_timers
+from shardclock_server.sql.cluster.holders import SHARD, Holder
+from shardclock_server.sql.cluster.leadership import scale
+from shardclock_server.sql.session import Session
+from shardclock_server.timers.model import NewTimer
 from tests.support.factories import holders_of, query, value
 from tests.support.rays import RayOfNodes
 from tests.support.roles import as_role
 from tests.support.waiting import eventually
-from timers.model import NewTimer
 
 pytestmark = pytest.mark.ray
 

@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
-from coordinator import reconciler as reconcilers
-from coordinator.fleet import RayUnavailable
-from coordinator.reconciler import Reconciler
-from sql.cluster.holders import beat, list_holders, register_holder
-from sql.session import Session
+from shardclock_server.coordinator import reconciler as reconcilers
+from shardclock_server.coordinator.fleet import RayUnavailable
+from shardclock_server.coordinator.reconciler import Reconciler
+from shardclock_server.sql.cluster.holders import beat, list_holders, register_holder
+from shardclock_server.sql.session import Session
 from tests.support.fake_fleet import GREEN, FakeFleet, ask, incarnation, kept, living, reconciler_of, serving
 from tests.support.waiting import eventually
 

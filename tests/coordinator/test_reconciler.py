@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from coordinator.reconciler import Superseded
-from sql.cluster.holders import beat, list_holders, register_holder
-from sql.cluster.leadership import hand_over, resign
-from sql.session import Session
+from shardclock_server.coordinator.reconciler import Superseded
+from shardclock_server.sql.cluster.holders import beat, list_holders, register_holder
+from shardclock_server.sql.cluster.leadership import hand_over, resign
+from shardclock_server.sql.session import Session
 from tests.support.factories import value
 from tests.support.fake_fleet import (
     BLUE,

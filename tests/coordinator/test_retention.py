@@ -8,9 +8,9 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from coordinator import retention
-from coordinator.retention import Retention
-from sql.session import Session
+from shardclock_server.coordinator import retention
+from shardclock_server.coordinator.retention import Retention
+from shardclock_server.sql.session import Session
 from tests.support.factories import live_through, query, value
 from tests.support.roles import as_role
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from coordinator.fleet import RayUnavailable
-from coordinator.scaling import Scaling
-from coordinator.settings import CoordinatorSettings
-from sql.cluster.holders import SHARD
-from sql.cluster.leadership import Leadership, lead, read_policy, scale, set_policy
-from sql.session import Session, StoreUnavailable
+from shardclock_server.coordinator.fleet import RayUnavailable
+from shardclock_server.coordinator.scaling import Scaling
+from shardclock_server.coordinator.settings import CoordinatorSettings
+from shardclock_server.sql.cluster.holders import SHARD
+from shardclock_server.sql.cluster.leadership import Leadership, lead, read_policy, scale, set_policy
+from shardclock_server.sql.session import Session, StoreUnavailable
 from tests.support.factories import add_timers, query
 from tests.support.fake_fleet import FakeFleet, reconciler_of
 from tests.support.roles import as_role
@@ -316,7 +316,7 @@ async def test_a_ray_that_gives_no_answer_keeps_nobody_from_scaling_shards(clust
 async def test_what_was_asked_for_is_asked_again_now_and_then(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("coordinator.scaling.ASK_AGAIN_S", 0.0)
+    monkeypatch.setattr("shardclock_server.coordinator.scaling.ASK_AGAIN_S", 0.0)
     await follow(cluster, 3, 3)
 
     await eventually(lambda: _turn_until(cluster, 3))

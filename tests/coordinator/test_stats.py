@@ -7,16 +7,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from cluster.families import REPORTED
-from coordinator.families import TAKEOVER_EDGES_S
-from coordinator.reconciler import Reconciler
-from coordinator.settings import CoordinatorSettings
-from coordinator.stats import REASONS, CrewStats, report
-from metrics.families import REASON
-from metrics.report import Report, decode, encode
-from sql.cluster.holders import SHARD, Ended, beat, list_holders
-from sql.cluster.leadership import lead
-from sql.session import Session
+from shardclock_server.cluster.families import REPORTED
+from shardclock_server.coordinator.families import TAKEOVER_EDGES_S
+from shardclock_server.coordinator.reconciler import Reconciler
+from shardclock_server.coordinator.settings import CoordinatorSettings
+from shardclock_server.coordinator.stats import REASONS, CrewStats, report
+from shardclock_server.metrics.families import REASON
+from shardclock_server.metrics.report import Report, decode, encode
+from shardclock_server.sql.cluster.holders import SHARD, Ended, beat, list_holders
+from shardclock_server.sql.cluster.leadership import lead
+from shardclock_server.sql.session import Session
 from tests.support.exporting import ReportReceiver, listening, value_of
 from tests.support.factories import query
 from tests.support.fake_fleet import GREEN, LEASE_S, FakeFleet, reconciler_of, serving

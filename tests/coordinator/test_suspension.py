@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from coordinator.reconciler import Reconciler
-from sql.cluster.holders import beat, list_holders, register_holder
-from sql.cluster.leadership import hand_over
-from sql.session import Session, StoreUnavailable
+from shardclock_server.coordinator.reconciler import Reconciler
+from shardclock_server.sql.cluster.holders import beat, list_holders, register_holder
+from shardclock_server.sql.cluster.leadership import hand_over
+from shardclock_server.sql.session import Session, StoreUnavailable
 from tests.support.fake_fleet import GREEN, LEASE_S, FakeFleet, ask, incarnation, kept, living, reconciler_of, serving
 from tests.support.waiting import eventually
 

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from coordinator.takeover import NOT_OURS, SILENT, lost_holders
-from sql.cluster.holders import SHARD, Holder
+from shardclock_server.coordinator.takeover import NOT_OURS, SILENT, lost_holders
+from shardclock_server.sql.cluster.holders import SHARD, Holder
 
 NOW = datetime(2026, 3, 29, 12, tzinfo=UTC)
 DIED = "ActorDiedError"

@@ -7,14 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from demo.app import release_goods
-from demo.calls import calls_file, note_call, read_calls
-from demo.example import ATTEMPTS_MAX, BUSY, CLOSED, EXPECTED, OPEN, TARGET, example_lines, expected_end
-from demo.run import APP
 from shardclock import Completed, Outcome
 from shardclock.testing import call
-from timers.model import NewTimer
-from workers.app import find_app
+from shardclock_server.demo.app import release_goods
+from shardclock_server.demo.calls import calls_file, note_call, read_calls
+from shardclock_server.demo.example import (
+    ATTEMPTS_MAX,
+    BUSY,
+    CLOSED,
+    EXPECTED,
+    OPEN,
+    TARGET,
+    example_lines,
+    expected_end,
+)
+from shardclock_server.demo.run import APP
+from shardclock_server.timers.model import NewTimer
+from shardclock_server.workers.app import find_app
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from demo.calls import Call
-from demo.delivery_verdict import DeliveryVerdict, judge_deliveries
-from demo.example import BUSY, CLOSED, OPEN
 from shardclock.log import LogRecord
+from shardclock_server.demo.calls import Call
+from shardclock_server.demo.delivery_verdict import DeliveryVerdict, judge_deliveries
+from shardclock_server.demo.example import BUSY, CLOSED, OPEN
 
 START = datetime(2030, 1, 31, 8, tzinfo=UTC)
 KILLED_S = 100.0

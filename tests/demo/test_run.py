@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from demo.example import BUSY, CLOSED, OPEN, TARGET, example_lines
+from shardclock_server.demo.example import BUSY, CLOSED, OPEN, TARGET, example_lines
+from shardclock_server.timers.model import NewTimer
 from tests.support import ROOT
 from tests.support.memory import IN_MEMORY
 from tests.support.program import run
-from timers.model import NewTimer
 
 TAKEOVER_MAX_S = 2.0
 

@@ -12,21 +12,21 @@ from pathlib import Path
 
 import pytest
 
-from embedded.reasons import cause_in, fatal_in
-from embedded.server import EmbeddedPostgres, EmbeddedPostgresError
+from shardclock_server.embedded.reasons import cause_in, fatal_in
+from shardclock_server.embedded.server import EmbeddedPostgres, EmbeddedPostgresError
 from tests.support import ROOT
 from tests.support.memory import IN_MEMORY
 
 END_S = 60
 UNNAMED = 54_321  # no user of this machine has this number
 USE = (
-    "import sys; from pathlib import Path; from embedded.server import EmbeddedPostgres, EmbeddedPostgresError\n"
+    "import sys; from pathlib import Path; from shardclock_server.embedded.server import EmbeddedPostgres, EmbeddedPostgresError\n"
     "try: EmbeddedPostgres.start(Path(sys.argv[1]), version=int(sys.argv[2])).close()\n"
     "except EmbeddedPostgresError as error: sys.exit(str(error))\n"
 )
 # After the imports: Python itself may stand where only root can read.
 BECOME_UNNAMED = (
-    "import embedded.server, os, shutil\n"
+    "import shardclock_server.embedded.server, os, shutil\n"
     f"os.setgroups([]); os.setresgid(*[{UNNAMED}] * 3); os.setresuid(*[{UNNAMED}] * 3)"
 )
 DISK_FULL = """\

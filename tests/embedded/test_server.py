@@ -15,8 +15,8 @@ import asyncpg
 import psutil
 import pytest
 
-from embedded.postmaster import Postmaster
-from embedded.server import EmbeddedPostgres, EmbeddedPostgresError
+from shardclock_server.embedded.postmaster import Postmaster
+from shardclock_server.embedded.server import EmbeddedPostgres, EmbeddedPostgresError
 from tests.support.memory import IN_MEMORY
 
 VERSIONS = [16, 18]
@@ -26,7 +26,7 @@ END_S = 60
 USER = """
 import sys
 from pathlib import Path
-from embedded.server import EmbeddedPostgres
+from shardclock_server.embedded.server import EmbeddedPostgres
 server = EmbeddedPostgres.start(Path(sys.argv[1]), version=int(sys.argv[2]))
 print(server.postmaster_pid, server.dsn, flush=True)
 sys.stdin.read()

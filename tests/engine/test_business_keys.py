@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from service import processes
-from service.dead_letters import discard
-from sql.deliveries.dead_letters import DeadLetterFilter, redrive_dead_letters
-from sql.processes import instances
+from shardclock_server.service import processes
+from shardclock_server.service.dead_letters import discard
+from shardclock_server.sql.deliveries.dead_letters import DeadLetterFilter, redrive_dead_letters
+from shardclock_server.sql.processes import instances
 from tests.support.bpmn_cluster import Processes, running
 
 USER = '<startEvent id="s"/><userTask id="u"/>'

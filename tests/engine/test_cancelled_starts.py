@@ -10,12 +10,12 @@ from contextlib import asynccontextmanager
 import asyncpg
 import structlog
 
-from engine.runner import SignalRunner
-from engine.stats import EngineStats
-from service import processes
-from sql.deliveries.dead_letters import redrive_dead_letters
-from sql.processes.instances import cancel_instance, set_variables, steps_of
-from sql.session import Session
+from shardclock_server.engine.runner import SignalRunner
+from shardclock_server.engine.stats import EngineStats
+from shardclock_server.service import processes
+from shardclock_server.sql.deliveries.dead_letters import redrive_dead_letters
+from shardclock_server.sql.processes.instances import cancel_instance, set_variables, steps_of
+from shardclock_server.sql.session import Session
 from tests.support.bpmn import model
 from tests.support.factories import BOUND_S, add_holder, query
 

@@ -8,7 +8,7 @@ from typing import Any
 import psutil
 import pytest
 
-from sql.cluster.holders import ENGINE, WORKER
+from shardclock_server.sql.cluster.holders import ENGINE, WORKER
 from tests.support import ROOT
 from tests.support.cli_asserts import DONE
 from tests.support.cluster_process import ClusterProcess

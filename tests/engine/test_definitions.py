@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from bpmn.model import read_model
-from engine.definitions import Definitions, Gone
-from service import processes
-from sql.session import Session
+from shardclock_server.bpmn.model import read_model
+from shardclock_server.engine.definitions import Definitions, Gone
+from shardclock_server.service import processes
+from shardclock_server.sql.session import Session
 from tests.support.bpmn import model
 
 USER = model('<startEvent id="s"/><userTask id="u"/>', connected="s>u")
@@ -24,7 +24,7 @@ async def test_a_model_is_compiled_beside_the_loop(dsn: str, monkeypatch: pytest
         compiled_by.append(threading.get_ident())
         return read_model(text)
 
-    monkeypatch.setattr("engine.definitions.read_model", read)
+    monkeypatch.setattr("shardclock_server.engine.definitions.read_model", read)
     async with Session(dsn, application="test") as session:
         deployed = await processes.deploy(session, USER, resource="p.bpmn")
         await Definitions().load(session, [deployed[0].definition_key])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bpmn.model import InvalidModel
-from service import processes
+from shardclock_server.bpmn.model import InvalidModel
+from shardclock_server.service import processes
 from tests.support.bpmn_cluster import Processes, running
 from tests.support.bpmn_models import HISTORIES, MODELS, ElementModel, Play, folders
 from tools.bpmn_page import PAGE, written

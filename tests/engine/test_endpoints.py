@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
-from cluster.testing.webhooks import WebhookBook
-from service import endpoints
-from sql.endpoints.endpoints import StoredEndpoint
+from shardclock_server.cluster.testing.webhooks import WebhookBook
+from shardclock_server.service import endpoints
+from shardclock_server.sql.endpoints.endpoints import StoredEndpoint
+from shardclock_server.webhooks.answers import Answer, Gone, Retry
+from shardclock_server.webhooks.endpoint import Endpoint
+from shardclock_server.webhooks.sender import Message
+from shardclock_server.webhooks.signing import new_secret
 from tests.support.bpmn_cluster import Processes, running
-from webhooks.answers import Answer, Gone, Retry
-from webhooks.endpoint import Endpoint
-from webhooks.sender import Message
-from webhooks.signing import new_secret
 
 TASK = (
     '<startEvent id="s"/><serviceTask id="bill"><extensionElements>'

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from engine import advancing, batches, runner
-from engine.fair_queue import FairQueue
-from service import processes
-from sql.processes import instances
-from sql.processes.apply import Applied, Writes, apply_steps
-from sql.session import Session, StoreTooSlow
+from shardclock_server.engine import advancing, batches, runner
+from shardclock_server.engine.fair_queue import FairQueue
+from shardclock_server.service import processes
+from shardclock_server.sql.processes import instances
+from shardclock_server.sql.processes.apply import Applied, Writes, apply_steps
+from shardclock_server.sql.session import Session, StoreTooSlow
 from tests.support.bpmn import SHARED, flows, model
 from tests.support.bpmn_cluster import Processes, running
 

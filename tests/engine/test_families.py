@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from engine.batches import CallLimits
-from engine.settings import EngineSettings
-from sql.processes import instances
-from sql.processes.apply import DESCENDANTS_MAX
+from shardclock_server.engine.batches import CallLimits
+from shardclock_server.engine.settings import EngineSettings
+from shardclock_server.sql.processes import instances
+from shardclock_server.sql.processes.apply import DESCENDANTS_MAX
 from tests.support.bpmn import flows
 from tests.support.bpmn_cluster import Processes, running
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 import structlog
 
-from engine.runner import SignalRunner
-from engine.stats import EngineStats
-from service import processes
-from service.dead_letters import discard
-from sql.deliveries.dead_letters import DeadLetterFilter, redrive_dead_letters
-from sql.metrics.processes import measure_processes
-from sql.processes import instances, tasks
-from sql.session import Session, StoreTooSlow
+from shardclock_server.engine.runner import SignalRunner
+from shardclock_server.engine.stats import EngineStats
+from shardclock_server.service import processes
+from shardclock_server.service.dead_letters import discard
+from shardclock_server.sql.deliveries.dead_letters import DeadLetterFilter, redrive_dead_letters
+from shardclock_server.sql.metrics.processes import measure_processes
+from shardclock_server.sql.processes import instances, tasks
+from shardclock_server.sql.session import Session, StoreTooSlow
 from tests.support.bpmn import model
 from tests.support.bpmn_cluster import Processes, running
 from tests.support.factories import add_holder, query

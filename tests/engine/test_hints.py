@@ -10,14 +10,14 @@ from dataclasses import replace
 import asyncpg
 import pytest
 
-import engine.engine
-from engine.engine import IDLE_AFTER_S, Engine
-from engine.settings import EngineSettings
-from engine.stepped import SteppedEngine
-from service import processes
-from sql.cluster.holders import ENGINE
-from sql.deliveries.hints import DELIVERIES, SIGNALS, send_delivery_hint
-from sql.session import Session
+import shardclock_server.engine.engine
+from shardclock_server.engine.engine import IDLE_AFTER_S, Engine
+from shardclock_server.engine.settings import EngineSettings
+from shardclock_server.engine.stepped import SteppedEngine
+from shardclock_server.service import processes
+from shardclock_server.sql.cluster.holders import ENGINE
+from shardclock_server.sql.deliveries.hints import DELIVERIES, SIGNALS, send_delivery_hint
+from shardclock_server.sql.session import Session
 from tests.support.bpmn import job, model
 from tests.support.deliveries import add_deliveries, declare
 from tests.support.factories import BOUND_S, add_holder, query
@@ -34,7 +34,7 @@ PACK = model(f'<startEvent id="s"/>{job("pack")}<endEvent id="e"/>', connected="
 @pytest.fixture
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let an engine that has found nothing wait for a hint at once."""
-    monkeypatch.setattr(engine.engine, "BUSY_PAUSE_S", 600.0)
+    monkeypatch.setattr(shardclock_server.engine.engine, "BUSY_PAUSE_S", 600.0)
 
 
 @asynccontextmanager
@@ -45,7 +45,9 @@ async def engine_running(dsn: str) -> AsyncIterator[Engine]:
     running = asyncio.create_task(it.run())
     try:
         await eventually(lambda: it._heartbeat.began and it._hints._on is not None)
-        await eventually(lambda: not it._soon[0].is_set() and it._pauses_s[0] > engine.engine.BUSY_PAUSE_S)
+        await eventually(
+            lambda: not it._soon[0].is_set() and it._pauses_s[0] > shardclock_server.engine.engine.BUSY_PAUSE_S
+        )
         yield it
     finally:
         await it.drain()

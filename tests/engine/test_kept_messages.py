@@ -9,10 +9,10 @@ from unittest import mock
 
 import pytest
 
-from service import processes
-from sql.processes import instances
-from sql.processes.signals import correlate_waiting
-from sql.session import StatementRefused
+from shardclock_server.service import processes
+from shardclock_server.sql.processes import instances
+from shardclock_server.sql.processes.signals import correlate_waiting
+from shardclock_server.sql.session import StatementRefused
 from tests.support.bpmn import SHARED, model
 from tests.support.bpmn_cluster import Processes, running
 
@@ -177,7 +177,7 @@ async def test_a_message_is_not_overtaken_where_a_newer_one_has_begun_the_proces
         assert await publish(it, "42", {"i": 1}, MONTH_S) == []
         await it.deploy(begins + '<receiveTask id="r" messageRef="m"/>' + END, connected="s>r r>e", beside=SHARED)
         (begun,) = await publish(it, "42", {"i": 2, "order": "42"}, MONTH_S)
-        with mock.patch("engine.runner.correlate_waiting"):  # no engine looks for what is kept
+        with mock.patch("shardclock_server.engine.runner.correlate_waiting"):  # no engine looks for what is kept
             await it.settle()
 
         assert begun not in await publish(it, "42", {"i": 3, "order": "7"}, 0.0)

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from engine import advancing
-from engine.runner import SignalRunner
-from service import processes
+from shardclock_server.engine import advancing
+from shardclock_server.engine.runner import SignalRunner
+from shardclock_server.service import processes
 from tests.support.bpmn import model
 from tests.support.bpmn_cluster import Processes, running
 

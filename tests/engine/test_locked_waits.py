@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from sql.clock.moved import move
-from sql.processes import instances, tasks
-from sql.processes.service_tasks import activate_service_tasks
+from shardclock_server.sql.clock.moved import move
+from shardclock_server.sql.processes import instances, tasks
+from shardclock_server.sql.processes.service_tasks import activate_service_tasks
 from tests.support.bpmn import SHARED, boundary, job, timer
 from tests.support.bpmn_cluster import NOW, Processes, holding, running
 

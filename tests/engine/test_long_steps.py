@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 import structlog
 
-import engine.batches
-import engine.runner
-from engine import advancing, outbox
-from engine.runner import SignalRunner
-from engine.stats import EngineStats
-from service.processes import variables_of
-from sql.processes import instances, tasks
-from sql.processes.signals import Poll
-from sql.session import Session, StoreUnavailable
+import shardclock_server.engine.batches
+import shardclock_server.engine.runner
+from shardclock_server.engine import advancing, outbox
+from shardclock_server.engine.runner import SignalRunner
+from shardclock_server.engine.stats import EngineStats
+from shardclock_server.service.processes import variables_of
+from shardclock_server.sql.processes import instances, tasks
+from shardclock_server.sql.processes.signals import Poll
+from shardclock_server.sql.session import Session, StoreUnavailable
 from tests.support.bpmn import SHARED, flows
 from tests.support.bpmn_cluster import running
 
@@ -86,7 +86,7 @@ async def test_what_an_instance_throws_to_itself_has_a_bound(monkeypatch: pytest
 
 async def test_a_batch_that_writes_much_is_written_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     # Given twenty instances that are to begin, with a state of 100,000 characters and as much for a worker
-    monkeypatch.setattr(engine.batches, "BATCH_CHARS", 500_000)
+    monkeypatch.setattr(shardclock_server.engine.batches, "BATCH_CHARS", 500_000)
     async with running() as it:
         await it.deploy(f'{START}<serviceTask id="t">{TASK}</serviceTask>', connected="s>t")
         start = "select shardclock.start_process('p', jsonb_build_object('big', repeat('x', 100000)))"
@@ -254,7 +254,7 @@ async def test_instances_that_were_left_out_are_so_no_more_if_to_read_past_them_
             raise StoreUnavailable("it takes too long")
         return Poll([], "", {})
 
-    monkeypatch.setattr(engine.runner, "read_due_signals", read)
+    monkeypatch.setattr(shardclock_server.engine.runner, "read_due_signals", read)
     it = SignalRunner(
         Session("postgresql://nobody@localhost/none", application="test"),
         1,

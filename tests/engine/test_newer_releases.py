@@ -11,17 +11,17 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from bpmn.model import InvalidModel, read_model
-from bpmn.model.refusal import Problem
-from bpmn.step.signals import VariablesSet
-from engine import inbox, runner
-from engine.putting_off import TOO_NEW_TRIES_MAX
-from engine.runner import SignalRunner
-from engine.stats import EngineStats
-from service import processes
-from sql.processes.instances import cancel_instance as cancel
-from sql.processes.instances import set_variables
-from sql.session import Session
+from shardclock_server.bpmn.model import InvalidModel, read_model
+from shardclock_server.bpmn.model.refusal import Problem
+from shardclock_server.bpmn.step.signals import VariablesSet
+from shardclock_server.engine import inbox, runner
+from shardclock_server.engine.putting_off import TOO_NEW_TRIES_MAX
+from shardclock_server.engine.runner import SignalRunner
+from shardclock_server.engine.stats import EngineStats
+from shardclock_server.service import processes
+from shardclock_server.sql.processes.instances import cancel_instance as cancel
+from shardclock_server.sql.processes.instances import set_variables
+from shardclock_server.sql.session import Session
 from tests.support.bpmn import model
 from tests.support.factories import add_holder, query
 
@@ -84,7 +84,7 @@ async def test_a_model_that_this_release_refuses_is_left_to_a_newer_engine(
 
         key, other = await processes.start(it.session, "p"), await processes.start(it.session, "other")
         with monkeypatch.context() as older, capture_logs() as logs:
-            older.setattr("engine.definitions.read_model", read)
+            older.setattr("shardclock_server.engine.definitions.read_model", read)
             await it.turns(TURNS)
         assert [await it.state(each) for each in (key, other)] == ["STARTING", "RUNNING"]
         assert len(refused) == 1, "it is compiled once"
@@ -107,7 +107,7 @@ async def test_the_cancel_of_a_start_that_is_left_to_a_newer_engine_waits_with_i
 
         key = await processes.start(it.session, "p")
         with monkeypatch.context() as older:
-            older.setattr("engine.definitions.read_model", refuse)
+            older.setattr("shardclock_server.engine.definitions.read_model", refuse)
             await it.turns(1)
             assert await cancel(it.session, key) == "SENT"
             await it.turns(TURNS)
@@ -151,7 +151,7 @@ async def test_a_state_that_a_newer_release_has_written_is_left_to_a_newer_engin
         whole = await processes.find(it.session, key)
         assert (whole.found.state, processes.variables_of(whole)) == ("RUNNING", None)
 
-        monkeypatch.setattr("bpmn.step.state.FORMAT", 2)
+        monkeypatch.setattr("shardclock_server.bpmn.step.state.FORMAT", 2)
         it.restart()
         await it.turns(1)
 
@@ -188,7 +188,7 @@ async def test_many_that_are_left_to_a_newer_engine_are_put_off_in_one_statement
         def refuse(_: bytes) -> None:
             raise InvalidModel(Problem("u", "this release knows no such element"))
 
-        monkeypatch.setattr("engine.definitions.read_model", refuse)
+        monkeypatch.setattr("shardclock_server.engine.definitions.read_model", refuse)
         monkeypatch.setattr(runner, "put_off_signals", record)
 
         await it.engine.turn()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from service import processes
-from sql.processes import instances, tasks
+from shardclock_server.service import processes
+from shardclock_server.sql.processes import instances, tasks
 from tests.support.bpmn_cluster import Processes, running
 from tests.support.factories import add_holder, query
 from tests.support.plans import prepare

@@ -7,9 +7,9 @@ from datetime import timedelta
 
 import pytest
 
-from bpmn.model import InvalidModel
-from service import processes
-from sql.processes import tasks
+from shardclock_server.bpmn.model import InvalidModel
+from shardclock_server.service import processes
+from shardclock_server.sql.processes import tasks
 from tests.support.bpmn_cluster import NOW, Processes, running
 from tests.support.bpmn_models import Play
 from tests.support.other_models import MODELS, REFUSED, names

@@ -6,10 +6,10 @@ from datetime import timedelta
 
 import pytest
 
-from service import processes
-from service.deliveries import in_hand_of
-from sql.deliveries.find import DeliveryFilter, DeliveryState, find_deliveries, find_delivery
-from sql.processes.service_tasks import (
+from shardclock_server.service import processes
+from shardclock_server.service.deliveries import in_hand_of
+from shardclock_server.sql.deliveries.find import DeliveryFilter, DeliveryState, find_deliveries, find_delivery
+from shardclock_server.sql.processes.service_tasks import (
     TakenTask,
     activate_service_tasks,
     complete_service_task,
@@ -17,7 +17,7 @@ from sql.processes.service_tasks import (
     fail_service_task,
     throw_service_task_error,
 )
-from sql.session import StatementRefused
+from shardclock_server.sql.session import StatementRefused
 from tests.support.bpmn import boundary, job
 from tests.support.bpmn_cluster import APP, NOW, Processes, running
 

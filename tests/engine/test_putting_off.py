@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from bpmn.step import StateTooNew
-from engine.definitions import Gone, ModelRefused
-from engine.inbox import UnknownKind
-from engine.putting_off import NEVER, TOO_NEW_TRIES_MAX, TRIES_MAX, PutOff, put_off_after
-from sql.session import StatementRefused, StoreTooSlow
+from shardclock_server.bpmn.step import StateTooNew
+from shardclock_server.engine.definitions import Gone, ModelRefused
+from shardclock_server.engine.inbox import UnknownKind
+from shardclock_server.engine.putting_off import NEVER, TOO_NEW_TRIES_MAX, TRIES_MAX, PutOff, put_off_after
+from shardclock_server.sql.session import StatementRefused, StoreTooSlow
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncpg
 import pytest
 
-from service import processes
-from service.processes import OverQuota
-from sql.processes import instances, tasks
-from sql.tenants.tenants import count_usage, set_limits
+from shardclock_server.service import processes
+from shardclock_server.service.processes import OverQuota
+from shardclock_server.sql.processes import instances, tasks
+from shardclock_server.sql.tenants.tenants import count_usage, set_limits
 from tests.support.bpmn import boundary, job, timer
 from tests.support.bpmn_cluster import Processes, running
 

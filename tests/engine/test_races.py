@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 
-from service.processes import deploy
-from sql.clock.moved import move
-from sql.processes import instances, tasks
+from shardclock_server.service.processes import deploy
+from shardclock_server.sql.clock.moved import move
+from shardclock_server.sql.processes import instances, tasks
 from tests.support.bpmn import SHARED, boundary, job, model, timer
 from tests.support.bpmn_cluster import NOW, holding, running
 

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from sql.processes import instances
+from shardclock_server.sql.processes import instances
 from tests.support.bpmn_blocks import ERROR, Scope, Written, drawn
 from tests.support.bpmn_cluster import Processes, running
 

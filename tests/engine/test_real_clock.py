@@ -11,13 +11,13 @@ import asyncpg
 import pytest
 import structlog
 
-from engine.runner import SignalRunner
-from engine.stats import EngineStats
-from service import processes
-from sql.cluster.holders import end_holders
-from sql.processes import instances
-from sql.processes.signals import put_off_signals, read_due_signals
-from sql.session import Session
+from shardclock_server.engine.runner import SignalRunner
+from shardclock_server.engine.stats import EngineStats
+from shardclock_server.service import processes
+from shardclock_server.sql.cluster.holders import end_holders
+from shardclock_server.sql.processes import instances
+from shardclock_server.sql.processes.signals import put_off_signals, read_due_signals
+from shardclock_server.sql.session import Session
 from tests.support.bpmn import model
 from tests.support.factories import BOUND_S, add_holder, query
 from tests.support.roles import as_role

@@ -6,18 +6,18 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from cluster.families import REPORTED
-from engine.stats import report_of as engine_report
-from metrics.report import decode, encode
-from service import processes
-from shards.stats import ShardGauges
-from shards.stats import report_of as shard_report
-from sql.clock.moved import move
-from sql.processes import instances, tasks
-from sql.processes.definitions import delete_definition
+from shardclock_server.cluster.families import REPORTED
+from shardclock_server.engine.stats import report_of as engine_report
+from shardclock_server.metrics.report import decode, encode
+from shardclock_server.service import processes
+from shardclock_server.shards.stats import ShardGauges
+from shardclock_server.shards.stats import report_of as shard_report
+from shardclock_server.sql.clock.moved import move
+from shardclock_server.sql.processes import instances, tasks
+from shardclock_server.sql.processes.definitions import delete_definition
+from shardclock_server.timers.refusal import Refusal
 from tests.support.bpmn import SHARED, boundary, event_subprocess, job, timer
 from tests.support.bpmn_cluster import APP, NOW, running
-from timers.refusal import Refusal
 
 START, END = '<startEvent id="s"/>', '<endEvent id="e"/>'
 CALL = (

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from cluster.testing.keepers import IDENTITY
-from sql.cluster.holders import ENGINE
-from sql.cluster.identity import hold, release
-from sql.deliveries.claim import DeliveryScan, claim_deliveries
-from sql.deliveries.verbs import retry_deliveries, retry_delivery
-from sql.processes import instances
-from sql.processes.service_tasks import (
+from shardclock_server.cluster.testing.keepers import IDENTITY
+from shardclock_server.sql.cluster.holders import ENGINE
+from shardclock_server.sql.cluster.identity import hold, release
+from shardclock_server.sql.deliveries.claim import DeliveryScan, claim_deliveries
+from shardclock_server.sql.deliveries.verbs import retry_deliveries, retry_delivery
+from shardclock_server.sql.processes import instances
+from shardclock_server.sql.processes.service_tasks import (
     TakenTask,
     activate_service_tasks,
     complete_service_task,
@@ -18,8 +18,8 @@ from sql.processes.service_tasks import (
     fail_service_task,
     throw_service_task_error,
 )
-from sql.processes.signals import read_due_signals
-from sql.session import StatementRefused
+from shardclock_server.sql.processes.signals import read_due_signals
+from shardclock_server.sql.session import StatementRefused
 from tests.support.bpmn import SHARED, boundary, job
 from tests.support.bpmn_cluster import APP, Processes, running
 from tests.support.deliveries import add_worker

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from engine.advancing import advance_by
-from service import processes
-from sql.processes import instances, tasks
-from sql.processes.apply import apply_steps
-from sql.processes.signals import read_due_signals
+from shardclock_server.engine.advancing import advance_by
+from shardclock_server.service import processes
+from shardclock_server.sql.processes import instances, tasks
+from shardclock_server.sql.processes.apply import apply_steps
+from shardclock_server.sql.processes.signals import read_due_signals
 from tests.support.bpmn import SHARED, job
 from tests.support.bpmn_cluster import running
 

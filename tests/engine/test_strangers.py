@@ -8,14 +8,14 @@ import asyncpg
 import httpx2
 import pytest
 
-from bpmn.model import InvalidModel
-from bpmn.step.stepping import CALLS_DEPTH_MAX
-from service import processes
-from sql.processes import instances, tasks
-from sql.session import StatementRefused
+from shardclock_server.bpmn.model import InvalidModel
+from shardclock_server.bpmn.step.stepping import CALLS_DEPTH_MAX
+from shardclock_server.service import processes
+from shardclock_server.sql.processes import instances, tasks
+from shardclock_server.sql.session import StatementRefused
+from shardclock_server.timers.refusal import Refusal
 from tests.support.bpmn import HEAD, SHARED, model, timer
 from tests.support.bpmn_cluster import Processes, running
-from timers.refusal import Refusal
 
 START, END = '<startEvent id="s"/>', '<endEvent id="e"/>'
 LAUGHS = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 30))

@@ -7,11 +7,11 @@ import json
 import pytest
 import structlog
 
-from engine.runner import BATCH_FIRST, SignalRunner
-from engine.stats import EngineStats
-from service import processes
-from sql.processes.signals import TAKEN_BYTES_MAX, DueSignal, read_due_signals
-from sql.session import Session
+from shardclock_server.engine.runner import BATCH_FIRST, SignalRunner
+from shardclock_server.engine.stats import EngineStats
+from shardclock_server.service import processes
+from shardclock_server.sql.processes.signals import TAKEN_BYTES_MAX, DueSignal, read_due_signals
+from shardclock_server.sql.session import Session
 from tests.support.bpmn import model
 from tests.support.factories import add_holder, query
 

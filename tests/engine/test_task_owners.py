@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from sql.processes import instances, tasks
-from sql.session import Session
+from shardclock_server.sql.processes import instances, tasks
+from shardclock_server.sql.session import Session
 from tests.support.bpmn_cluster import Processes, holding, running
 from tests.support.factories import until_blocked
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from service.processes import local_variables_of
-from service.tasks import variables_of
-from sql.processes import instances, tasks
+from shardclock_server.service.processes import local_variables_of
+from shardclock_server.service.tasks import variables_of
+from shardclock_server.sql.processes import instances, tasks
 from tests.support.bpmn import SHARED
 from tests.support.bpmn_cluster import Processes, running
 from tests.support.factories import query

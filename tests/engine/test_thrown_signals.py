@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-import sql.processes.signals
-from sql.processes import instances
+import shardclock_server.sql.processes.signals
+from shardclock_server.sql.processes import instances
 from tests.support.bpmn import SHARED
 from tests.support.bpmn_cluster import Processes, running
 from tests.support.factories import add_holder, query
@@ -116,7 +116,7 @@ async def test_a_signal_is_due_since_it_was_thrown_and_waits_for_no_other_name_o
             assert len(await instances.throw_signal(it.session, name, variables={}, tenant_id=tenant)) == 1
         kinds = "select payload ->> 'kind' as kind from shardclock.deliveries order by timer_key"
         assert [row["kind"] for row in await it.query(kinds)] == ["thrown", "begin", "begin"]
-        await sql.processes.signals.spread_signal(it.session, it.engine.holder, thrown["timer_key"])
+        await shardclock_server.sql.processes.signals.spread_signal(it.session, it.engine.holder, thrown["timer_key"])
         due = "select from shardclock.deliveries where payload ->> 'kind' = 'happened' and next_attempt_at <= $1"
         assert len(await it.query(due, thrown["next_attempt_at"])) == 4
 
@@ -124,7 +124,7 @@ async def test_a_signal_is_due_since_it_was_thrown_and_waits_for_no_other_name_o
 async def test_what_an_instance_throws_is_written_once_and_goes_to_all_that_wait(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sql.processes.signals, "RECEIVERS_MAX", 3)
+    monkeypatch.setattr(shardclock_server.sql.processes.signals, "RECEIVERS_MAX", 3)
     async with running() as it:
         keys = await wait(it, 10)
         await it.deploy(START + THROWS + END, connected="s>t t>e", process_id="thrower", beside=SHARED)

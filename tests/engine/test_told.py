@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sql.processes import instances, tasks
+from shardclock_server.sql.processes import instances, tasks
 from tests.support.bpmn_cluster import Processes, running
 
 START, END, USER = '<startEvent id="s"/>', '<endEvent id="e"/>', '<userTask id="u"/>'

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sql.processes import incidents, instances
-from sql.processes.incidents import IncidentFilter
+from shardclock_server.sql.processes import incidents, instances
+from shardclock_server.sql.processes.incidents import IncidentFilter
 from tests.support.bpmn_cluster import Processes, running
 
 START = '<startEvent id="s"/>'

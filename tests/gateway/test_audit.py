@@ -10,12 +10,12 @@ from unittest import mock
 
 import pytest
 
-from gateway import access
-from gateway.requests import recording
-from gateway.requests.recording import WORK, verb_of
-from service import keys as use_cases
-from sql.keys.keys import WantedKey
-from sql.session import Session, StoreUnavailable
+from shardclock_server.gateway import access
+from shardclock_server.gateway.requests import recording
+from shardclock_server.gateway.requests.recording import WORK, verb_of
+from shardclock_server.service import keys as use_cases
+from shardclock_server.sql.keys.keys import WantedKey
+from shardclock_server.sql.session import Session, StoreUnavailable
 from tests.support.factories import query, value
 from tests.support.gateways import Api, canceled, serving
 from tests.support.sql_client import session as session_of
@@ -209,7 +209,7 @@ async def test_what_is_refused_after_it_was_begun_is_recorded_as_not_done(dsn: s
 @pytest.mark.exhaustive
 async def test_a_verb_that_fails_is_recorded_as_one_that_may_be_done(dsn: str, api: Api) -> None:
     for error in (StoreUnavailable("no answer"), RuntimeError("a fault of ours")):
-        with mock.patch("gateway.routes.tenants.use_cases.set_own", side_effect=error):
+        with mock.patch("shardclock_server.gateway.routes.tenants.use_cases.set_own", side_effect=error):
             assert (await api.put("/v1/tenants/acme", {"timers_max": 5})).status in (500, 503)
     assert [act["outcome"] for act in await audited(dsn)] == ["failed", "failed"]
 

@@ -7,10 +7,10 @@ from unittest import mock
 
 import pytest
 
-from gateway.answers.answer import moment_text
-from gateway.routes.lines import LineAnswer
-from sql.clients.scheduling import Batch
-from sql.session import StoreUnavailable
+from shardclock_server.gateway.answers.answer import moment_text
+from shardclock_server.gateway.routes.lines import LineAnswer
+from shardclock_server.sql.clients.scheduling import Batch
+from shardclock_server.sql.session import StoreUnavailable
 from tests.support.factories import pending_rows, value
 from tests.support.gateways import NDJSON, Api
 
@@ -189,7 +189,7 @@ async def test_what_a_verb_does_not_take_is_refused(
 
 async def test_two_shifts_of_the_same_are_two_however_soon_they_come(dsn: str, api: Api) -> None:
     await sent(api, lines({"due_date": "2030-01-31T08:00:00Z"}))
-    with mock.patch("gateway.routes.bulk.time.time", return_value=2e9):
+    with mock.patch("shardclock_server.gateway.routes.bulk.time.time", return_value=2e9):
         for _ in range(2):
             token = (await api.post("/v1/timers/bulk/shift?dry_run=true", {"shift": "PT1H"})).json["token"]
             done = await api.post(f"/v1/timers/bulk/shift?token={token}", {"shift": "PT1H"})

@@ -10,10 +10,10 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 
-from gateway.requests.key_lookups import KNOWN_S
-from service import keys as use_cases
-from sql.keys.keys import WantedKey
-from sql.session import Session
+from shardclock_server.gateway.requests.key_lookups import KNOWN_S
+from shardclock_server.service import keys as use_cases
+from shardclock_server.sql.keys.keys import WantedKey
+from shardclock_server.sql.session import Session
 from tests.support.factories import BOUND_S, pending_rows
 from tests.support.gateways import Api, serving
 from tests.support.sql_client import session as session_of
@@ -209,7 +209,7 @@ async def test_a_revoked_or_expired_key_is_none_soon(
     locked: Api, owner: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now_s = 1_000.0
-    monkeypatch.setattr("gateway.requests.key_lookups.time.monotonic", lambda: now_s)
+    monkeypatch.setattr("shardclock_server.gateway.requests.key_lookups.time.monotonic", lambda: now_s)
     key = await key_of(owner, "ada", "read")
     assert (await locked.get("/v1/timers", **bearing(key))).status == 200
     await use_cases.revoke(owner, key.split("_")[1])
@@ -229,7 +229,7 @@ async def test_a_key_is_looked_up_once_in_a_while_and_not_for_each_request(
         looks += name == "live_keys"
         return await rows(self, name, **values)
 
-    monkeypatch.setattr("gateway.requests.key_lookups.time.monotonic", lambda: now_s)
+    monkeypatch.setattr("shardclock_server.gateway.requests.key_lookups.time.monotonic", lambda: now_s)
     monkeypatch.setattr(Session, "rows", count)
     key = await key_of(owner, "ada", "read")
     for turn in (1, 2):

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from gateway.combining import BATCH_CHARACTERS, BATCH_TIMERS, WRITERS, Combiner
-from sql.clients.scheduling import Batch
-from sql.pool import Pool, PoolEmpty
-from sql.session import NO_TENANTS
+from shardclock_server.gateway.combining import BATCH_CHARACTERS, BATCH_TIMERS, WRITERS, Combiner
+from shardclock_server.sql.clients.scheduling import Batch
+from shardclock_server.sql.pool import Pool, PoolEmpty
+from shardclock_server.sql.session import NO_TENANTS
+from shardclock_server.timers.model import NewTimer
 from tests.support.gateways import Api
-from timers.model import NewTimer
 
 AWAY = "postgresql://nobody@127.0.0.1:1/none"
 HOUR = {"delay": "PT1H"}

@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest
 
-from gateway.connections import Connections, connections_max, site_of
+from shardclock_server.gateway.connections import Connections, connections_max, site_of
 
 
 class Fake:
@@ -24,7 +24,7 @@ class Fake:
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let each look at the clock be later than a connection is young."""
     ticks = count(0, 10)
-    monkeypatch.setattr("gateway.connections.time.monotonic", lambda: float(next(ticks)))
+    monkeypatch.setattr("shardclock_server.gateway.connections.time.monotonic", lambda: float(next(ticks)))
 
 
 def opened(all_: Connections, address: str, many: int, *, state: str = "new") -> list[Fake]:
@@ -59,7 +59,7 @@ def test_an_address_has_three_quarters_and_its_oldest_silent_connection_makes_ro
 
 
 def test_a_client_s_next_connections_end_none_of_its_own_that_has_just_begun(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.connections.time.monotonic", lambda: 7.0)
+    monkeypatch.setattr("shardclock_server.gateway.connections.time.monotonic", lambda: 7.0)
     all_ = Connections(8)
     begun = opened(all_, "10.0.0.1", 6)
     assert not all_.admit(Fake(), "10.0.0.1")

@@ -12,8 +12,8 @@ from unittest import mock
 import asyncpg
 import pytest
 
-from sql.clients import writing
-from sql.session import Session, StoreUnavailable
+from shardclock_server.sql.clients import writing
+from shardclock_server.sql.session import Session, StoreUnavailable
 from tests.support.factories import BOUND_S, pending_rows, query, value
 from tests.support.gateways import Api, serving
 from tests.support.waiting import eventually

@@ -17,7 +17,7 @@ from urllib.parse import quote, urlencode
 
 import pytest
 
-from gateway.requests.problems import KINDS, MEDIA_TYPE
+from shardclock_server.gateway.requests.problems import KINDS, MEDIA_TYPE
 from tests.support.gateways import Api, Said
 
 CASES = int(os.environ.get("FUZZ", "600"))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gateway.requests.headers import HEEDED
+from shardclock_server.gateway.requests.headers import HEEDED
 from tests.support.factories import pending_rows
 from tests.support.gateways import REFERENCE, Api, serving
 from tests.support.raw_http import Pairs, ask_raw, exchange

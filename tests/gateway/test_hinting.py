@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 
 import asyncpg
 
-from sql.claims.hints import DUE
-from sql.deliveries.hints import SIGNALS
+from shardclock_server.sql.claims.hints import DUE
+from shardclock_server.sql.deliveries.hints import SIGNALS
 from tests.support import ROOT
 from tests.support.factories import BOUND_S, value
 from tests.support.gateways import Api

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from unittest import mock
 
-from gateway.waits import instance_ends
-from sql.processes.instances import cancel_instance, ended_instances
-from sql.session import StoreUnavailable
+from shardclock_server.gateway.waits import instance_ends
+from shardclock_server.sql.processes.instances import cancel_instance, ended_instances
+from shardclock_server.sql.session import StoreUnavailable
 from tests.support.bpmn_cluster import Processes, running
 from tests.support.factories import BOUND_S, value
 from tests.support.gateways import Api, Said, serving

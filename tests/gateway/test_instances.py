@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from bpmn.model import read_model
-from bpmn.step import begin, write_state
+from shardclock_server.bpmn.model import read_model
+from shardclock_server.bpmn.step import begin, write_state
 from tests.support.bpmn import model
 from tests.support.factories import query
 from tests.support.gateways import Api

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import pytest
 from starlette.requests import Request
 
-from gateway.limits.intake import Intake
-from gateway.requests.bodies import size_of_body
-from gateway.requests.problems import TRY_AGAIN, Problem
+from shardclock_server.gateway.limits.intake import Intake
+from shardclock_server.gateway.requests.bodies import size_of_body
+from shardclock_server.gateway.requests.problems import TRY_AGAIN, Problem
 from tests.support.gateways import NDJSON, Api
 from tests.support.waiting import eventually
 

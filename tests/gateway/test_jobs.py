@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from gateway.routes.jobs import JobRequest
-from jobs.entry import FIELDS
-from sql.session import StoreUnavailable
+from shardclock_server.gateway.routes.jobs import JobRequest
+from shardclock_server.jobs.entry import FIELDS
+from shardclock_server.sql.session import StoreUnavailable
 from tests.support.factories import value
 from tests.support.gateways import Api, serving
 from tests.support.job_runs import declare
@@ -122,7 +122,7 @@ async def test_a_caller_hears_of_the_start_whatever_becomes_of_the_wait(
     async def fail(*_: object) -> None:
         raise StoreUnavailable("no answer")
 
-    monkeypatch.setattr("gateway.routes.jobs.last_run", fail)
+    monkeypatch.setattr("shardclock_server.gateway.routes.jobs.last_run", fail)
     started = await api.post("/v1/jobs/refresh/run?wait=PT5S")
 
     assert (started.status, started.json["run"]) == (202, None)

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from gateway.requests import key_lookups
-from gateway.requests.key_lookups import KeyLookups
-from gateway.requests.problems import Problem
-from service import keys
-from sql.keys.keys import ApiKey, WantedKey
-from sql.pool import Pool
-from sql.session import Session, StoreUnavailable
+from shardclock_server.gateway.requests import key_lookups
+from shardclock_server.gateway.requests.key_lookups import KeyLookups
+from shardclock_server.gateway.requests.problems import Problem
+from shardclock_server.service import keys
+from shardclock_server.sql.keys.keys import ApiKey, WantedKey
+from shardclock_server.sql.pool import Pool
+from shardclock_server.sql.session import Session, StoreUnavailable
 from tests.support.factories import BOUND_S
 from tests.support.roles import as_role
 from tests.support.sql_client import session as session_of

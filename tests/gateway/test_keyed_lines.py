@@ -9,8 +9,8 @@ from unittest import mock
 
 import pytest
 
-from sql.clients import writing
-from sql.session import StoreUnavailable
+from shardclock_server.sql.clients import writing
+from shardclock_server.sql.session import StoreUnavailable
 from tests.support.factories import value
 from tests.support.gateways import NDJSON, Api
 

@@ -14,15 +14,15 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
-from gateway.routes.processes import StartRequest
-from gateway.waits.later import Deferring, Later
-from service import processes as use_cases
-from sql.session import StoreUnavailable
+from shardclock_server.gateway.routes.processes import StartRequest
+from shardclock_server.gateway.waits.later import Deferring, Later
+from shardclock_server.service import processes as use_cases
+from shardclock_server.sql.session import StoreUnavailable
+from shardclock_server.timers.model import NewTimer
 from tests.support.bpmn import model
 from tests.support.factories import query
 from tests.support.gateways import Api, serving
 from tests.support.waiting import eventually
-from timers.model import NewTimer
 
 HOUR = {"delay": "PT1H"}
 XML = {"Content-Type": "application/xml"}

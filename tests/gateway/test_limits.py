@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from gateway.limits.rates import BURST_S, DEBT_S, RateLimits
-from gateway.requests.problems import Problem
+from shardclock_server.gateway.limits.rates import BURST_S, DEBT_S, RateLimits
+from shardclock_server.gateway.requests.problems import Problem
 from tests.support.factories import value
 from tests.support.gateways import NDJSON, Api, serving
 

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from gateway.combining import WAITING_MAX
-from sql.clients.outcomes import Refused, Scheduled
-from sql.clients.scheduling import Batch
-from sql.clients.writing import LockPatience
-from sql.session import Session, StoreUnavailable
+from shardclock_server.gateway.combining import WAITING_MAX
+from shardclock_server.sql.clients.outcomes import Refused, Scheduled
+from shardclock_server.sql.clients.scheduling import Batch
+from shardclock_server.sql.clients.writing import LockPatience
+from shardclock_server.sql.session import Session, StoreUnavailable
+from shardclock_server.timers.model import NewTimer
 from tests.support.factories import value
 from tests.support.gateways import NDJSON, Api, Said, serving
 from tests.support.transactions import open_transaction
 from tests.support.waiting import eventually
-from timers.model import NewTimer
 
 HOUR = {"delay": "PT1H"}
 HELD = {**HOUR, "name": "held", "on_conflict": "replace", "payload": 1}

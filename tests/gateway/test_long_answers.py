@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from keepers.collector import leave_out_of_collections
+from shardclock_server.keepers.collector import leave_out_of_collections
 from tests.support.factories import query
 from tests.support.gateways import NDJSON, Api, serving
 from tests.support.loop_steps import longest_step

@@ -7,11 +7,11 @@ import threading
 
 import pytest
 
-from gateway.limits import work_thread
-from gateway.limits.work_thread import WorkThread
-from gateway.requests.problems import Problem
-from service import deployment
-from sql.processes.definitions import DescribedProcess
+from shardclock_server.gateway.limits import work_thread
+from shardclock_server.gateway.limits.work_thread import WorkThread
+from shardclock_server.gateway.requests.problems import Problem
+from shardclock_server.service import deployment
+from shardclock_server.sql.processes.definitions import DescribedProcess
 from tests.support.bpmn import model
 from tests.support.factories import value
 from tests.support.gateways import Api

@@ -10,14 +10,14 @@ import aiohttp
 import pytest
 from fastapi import FastAPI
 
-from bpmn.model import Definition, read_model
-from cluster.testing import cluster
-from service import processes, token_moves
-from sql.session import Session
+from shardclock_server.bpmn.model import Definition, read_model
+from shardclock_server.cluster.testing import cluster
+from shardclock_server.service import processes, token_moves
+from shardclock_server.sql.session import Session
+from shardclock_server.timers.refusal import Refusal
 from tests.support.bpmn import model
 from tests.support.bpmn_cluster import running
 from tests.support.gateways import Api
-from timers.refusal import Refusal
 
 INSIDE = '<startEvent id="i"/><userTask id="in"/><sequenceFlow id="f" sourceRef="i" targetRef="in"/>'
 MODEL = f'<startEvent id="s"/><userTask id="u"/><subProcess id="sub">{INSIDE}</subProcess><endEvent id="e"/>'

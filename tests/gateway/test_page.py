@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from gateway.reference.page import HEADERS, page_of
-from gateway.requests.problems import KINDS
+from shardclock_server.gateway.reference.page import HEADERS, page_of
+from shardclock_server.gateway.requests.problems import KINDS
 from tests.support.gateways import serving
 from tests.support.html_page import HtmlPage
 from tools.openapi import PAGE

@@ -7,9 +7,9 @@ import asyncio
 import aiohttp
 import pytest
 
-from gateway.limits.places import Places
-from gateway.limits.unsent import Unsent
-from gateway.requests.problems import Problem
+from shardclock_server.gateway.limits.places import Places
+from shardclock_server.gateway.limits.unsent import Unsent
+from shardclock_server.gateway.requests.problems import Problem
 from tests.support.factories import BOUND_S, value
 from tests.support.gateways import Said, serving
 from tests.support.waiting import eventually

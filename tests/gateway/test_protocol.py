@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from gateway import protocol
-from gateway.protocol import HEAD_BYTES_MAX
+from shardclock_server.gateway import protocol
+from shardclock_server.gateway.protocol import HEAD_BYTES_MAX
 from tests.support.factories import BOUND_S, pending_rows, query
 from tests.support.gateways import NDJSON, Api, serving
 from tests.support.waiting import eventually

@@ -12,11 +12,11 @@ from unittest import mock
 import aiohttp
 import pytest
 
-from gateway.limits import quotas
-from gateway.limits.quotas import LOOK_S, STALE_S, Quotas
-from sql.pool import Pool
-from sql.session import Session, StoreUnavailable
-from sql.tenants.tenants import Limits, Pending, set_limits
+from shardclock_server.gateway.limits import quotas
+from shardclock_server.gateway.limits.quotas import LOOK_S, STALE_S, Quotas
+from shardclock_server.sql.pool import Pool
+from shardclock_server.sql.session import Session, StoreUnavailable
+from shardclock_server.sql.tenants.tenants import Limits, Pending, set_limits
 from tests.support.bpmn import model
 from tests.support.factories import BOUND_S, add_timers, query, value
 from tests.support.gateways import NDJSON, Api, Said, serving

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from gateway.answers.answer import Answer
-from gateway.answers.timers import ScheduledAnswer, WaitedAnswer
-from gateway.reference.examples import NoExample, example_of
-from gateway.routes.lines import LineAnswer
+from shardclock_server.gateway.answers.answer import Answer
+from shardclock_server.gateway.answers.timers import ScheduledAnswer, WaitedAnswer
+from shardclock_server.gateway.reference.examples import NoExample, example_of
+from shardclock_server.gateway.routes.lines import LineAnswer
 from tests.support.gateways import Api
 from tools.openapi import PAGE
 

@@ -9,10 +9,10 @@ from unittest import mock
 
 import pytest
 
-from gateway.limits import room
-from gateway.limits.quotas import STALE_S
-from sql.session import StoreUnavailable
-from sql.tenants.tenants import set_limits
+from shardclock_server.gateway.limits import room
+from shardclock_server.gateway.limits.quotas import STALE_S
+from shardclock_server.sql.session import StoreUnavailable
+from shardclock_server.sql.tenants.tenants import set_limits
 from tests.support.factories import query, value
 from tests.support.gateways import NDJSON, Api, Said, canceled, serving
 from tests.support.sql_client import session as session_of

@@ -19,8 +19,8 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from schemathesis.checks import positive_data_acceptance
 from schemathesis.core.failures import FailureGroup
 
-from service import keys as use_cases
-from sql.keys.keys import WantedKey
+from shardclock_server.service import keys as use_cases
+from shardclock_server.sql.keys.keys import WantedKey
 from tests.support.gateway_process import gateway_process
 from tests.support.roles import as_role
 from tests.support.sql_client import session as session_of

@@ -18,12 +18,12 @@ from unittest import mock
 import aiohttp
 import pytest
 
-from cluster.gateway import MODULE, GatewayProcess
-from cluster.settings import load_settings
-from gateway import serving
-from gateway.serving import serve
-from gateway.settings import CannotServe, GatewaySettings
-from sql.dsn import Dsn
+from shardclock_server.cluster.gateway import MODULE, GatewayProcess
+from shardclock_server.cluster.settings import load_settings
+from shardclock_server.gateway import serving
+from shardclock_server.gateway.serving import serve
+from shardclock_server.gateway.settings import CannotServe, GatewaySettings
+from shardclock_server.sql.dsn import Dsn
 from tests.support.cli_asserts import DOWN, NOT_THERE, WRONG_SCHEMA, assert_refused
 from tests.support.factories import BOUND_S, query
 from tests.support.gateway_process import gateway_process

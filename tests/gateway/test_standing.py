@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from gateway.limits.standing import NOTHING, Standing
-from sql.tenants.tenants import Limits, Pending
+from shardclock_server.gateway.limits.standing import NOTHING, Standing
+from shardclock_server.sql.tenants.tenants import Limits, Pending
 
 ONE = Pending(1, 10)
 

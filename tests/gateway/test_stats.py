@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import asyncio
 
-from cluster.families import REPORTED
-from gateway.app import HELD_SHARE
-from gateway.connections import connections_of
-from gateway.families import FAMILIES, TENANTS_NAMED_MAX
-from gateway.upkeep.stats import (
+from shardclock_server.cluster.families import REPORTED
+from shardclock_server.gateway.app import HELD_SHARE
+from shardclock_server.gateway.connections import connections_of
+from shardclock_server.gateway.families import FAMILIES, TENANTS_NAMED_MAX
+from shardclock_server.gateway.upkeep.stats import (
     RequestStats,
     histograms_of,
     samples_of_gateway,
     samples_of_requests,
     samples_of_watched,
 )
-from gateway.upkeep.watching import Watched
-from metrics.report import Report, decode, encode
-from sql.session import NO_TENANTS
+from shardclock_server.gateway.upkeep.watching import Watched
+from shardclock_server.metrics.report import Report, decode, encode
+from shardclock_server.sql.session import NO_TENANTS
 from tests.support.exporting import ask, exporting
 from tests.support.gateways import Api, serving
 from tests.support.waiting import eventually

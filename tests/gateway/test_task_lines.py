@@ -11,12 +11,12 @@ import aiohttp
 import pytest
 from fastapi import FastAPI
 
-import gateway.waits.task_lines
-from cluster.testing import cluster
-from gateway.waits.task_lines import TaskLines
-from sql.deliveries.claim import Lane
-from sql.deliveries.hints import send_delivery_hint
-from sql.session import Session, StoreUnavailable
+import shardclock_server.gateway.waits.task_lines
+from shardclock_server.cluster.testing import cluster
+from shardclock_server.gateway.waits.task_lines import TaskLines
+from shardclock_server.sql.deliveries.claim import Lane
+from shardclock_server.sql.deliveries.hints import send_delivery_hint
+from shardclock_server.sql.session import Session, StoreUnavailable
 from tests.support.bpmn import job, model
 from tests.support.deliveries import add_deliveries, declare
 from tests.support.factories import BOUND_S
@@ -107,7 +107,7 @@ async def test_of_those_who_wait_for_a_type_the_first_alone_looks_and_has_the_ta
 async def test_nobody_looks_because_there_are_tasks_of_another_type(
     dsn: str, waiting: Waiting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gateway.waits.task_lines, "ASK_S", 0.01)
+    monkeypatch.setattr(shardclock_server.gateway.waits.task_lines, "ASK_S", 0.01)
     packing, painting = Shelf(), Shelf()
     both = [waiting(packing, "packer"), waiting(painting, "painter", task_type="paint")]
     await is_first(packing, "packer")
@@ -135,7 +135,7 @@ async def test_who_comes_while_another_waits_takes_nothing_from_under_it(waiting
 
 
 async def test_who_has_hung_up_keeps_no_place_in_the_line(waiting: Waiting, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gateway.waits.task_lines, "GONE_S", 0.01)
+    monkeypatch.setattr(shardclock_server.gateway.waits.task_lines, "GONE_S", 0.01)
     shelf = Shelf()
     first = waiting(shelf, "first")
     await is_first(shelf, "first")
@@ -152,8 +152,8 @@ async def test_an_outage_is_learned_by_who_waits(waiting: Waiting, monkeypatch: 
     async def fail(session: Session, lanes: object) -> list[Lane]:
         raise StoreUnavailable("it is away")
 
-    monkeypatch.setattr(gateway.waits.task_lines, "lanes_with_tasks", fail)
-    monkeypatch.setattr(gateway.waits.task_lines, "ASK_S", 0.01)
+    monkeypatch.setattr(shardclock_server.gateway.waits.task_lines, "lanes_with_tasks", fail)
+    monkeypatch.setattr(shardclock_server.gateway.waits.task_lines, "ASK_S", 0.01)
     shelf = Shelf()
     waits = waiting(shelf, "waits")
     await eventually(lambda: len(shelf.looks) > 3)

@@ -9,9 +9,9 @@ import aiohttp
 import pytest
 from fastapi import FastAPI
 
-from cluster.testing import SteppedCluster, cluster
-from gateway.routes import tasks as routes
-from sql.processes import tasks
+from shardclock_server.cluster.testing import SteppedCluster, cluster
+from shardclock_server.gateway.routes import tasks as routes
+from shardclock_server.sql.processes import tasks
 from tests.support.bpmn import model
 from tests.support.gateways import Api
 

@@ -11,17 +11,17 @@ from unittest import mock
 import pytest
 from starlette.types import Message
 
-from gateway.waits import timer_ends
 from shardclock.log import LogRecord
-from sql.deliveries.claim import ClaimedDelivery
-from sql.hints import HintListener
-from sql.log.ends import find_ends
-from sql.session import Session, StoreUnavailable
+from shardclock_server.gateway.waits import timer_ends
+from shardclock_server.sql.deliveries.claim import ClaimedDelivery
+from shardclock_server.sql.hints import HintListener
+from shardclock_server.sql.log.ends import find_ends
+from shardclock_server.sql.session import Session, StoreUnavailable
+from shardclock_server.timers.model import ClaimedTimer
 from tests.support.deliveries import HANDLER, WorkerClient, add_worker, dead, declare, done
 from tests.support.factories import BOUND_S, HolderClient, add_timers, query, value
 from tests.support.gateways import Api, reads_log, serving
 from tests.support.waiting import eventually
-from timers.model import ClaimedTimer
 
 NOW = {"delay": "PT0S"}
 HOUR = {"delay": "PT1H"}

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 
-from gateway.routes import changing
+from shardclock_server.gateway.routes import changing
 from tests.support.factories import HolderClient, add_holder, pending_rows, value
 from tests.support.gateways import Api
 

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from service import keys as use_cases
-from sql.keys.keys import WantedKey
-from sql.session import Session
+from shardclock_server.service import keys as use_cases
+from shardclock_server.sql.keys.keys import WantedKey
+from shardclock_server.sql.session import Session
 from tests.support.factories import add_timers, query, value
 from tests.support.gateways import Api, serving
 from tests.support.job_runs import declare

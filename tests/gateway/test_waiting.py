@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from jobs.states import RunOutcome
+from shardclock_server.jobs.states import RunOutcome
 from tests.support.factories import BOUND_S, HolderClient, add_holder
 from tests.support.gateways import Api, canceled, serving
 from tests.support.job_runs import JobWorker, declare, fire

@@ -9,17 +9,17 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from gateway.families import LOOP_EDGES
-from gateway.upkeep import watching
-from gateway.upkeep.watching import watching as watch
-from metrics.buckets import Buckets
-from sql.keys.keys import Proof, WantedKey, make_key
-from sql.pool import Pool
-from sql.session import Session
+from shardclock_server.gateway.families import LOOP_EDGES
+from shardclock_server.gateway.upkeep import watching
+from shardclock_server.gateway.upkeep.watching import watching as watch
+from shardclock_server.metrics.buckets import Buckets
+from shardclock_server.sql.keys.keys import Proof, WantedKey, make_key
+from shardclock_server.sql.pool import Pool
+from shardclock_server.sql.session import Session
+from shardclock_server.timers.duration import parse_duration
 from tests.support.roles import as_role
 from tests.support.sql_client import session as session_of
 from tests.support.waiting import eventually
-from timers.duration import parse_duration
 
 AWAY = "postgresql://nobody@127.0.0.1:1/none"
 

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from service import keys as use_cases
-from sql.keys.keys import WantedKey
-from sql.session import Session
+from shardclock_server.service import keys as use_cases
+from shardclock_server.sql.keys.keys import WantedKey
+from shardclock_server.sql.session import Session
 from tests.support.bpmn import model
 from tests.support.factories import query
 from tests.support.gateways import Api, serving

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from jobs.ending import CRASH_WAIT_S, Asked, Ending, backoff_s, crash_of, ending_of
-from jobs.states import RunOutcome
 from shardclock import Canceled, Completed, Discarded, Failed, JobPolicy, RetryLater
+from shardclock_server.jobs.ending import CRASH_WAIT_S, Asked, Ending, backoff_s, crash_of, ending_of
+from shardclock_server.jobs.states import RunOutcome
 from tests.support.jobs import job_policy
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 import shardclock
-from jobs.entry import FIELDS, read_entry
-from jobs.spec import InvalidJob
 from shardclock import describe_jobs
 from shardclock import jobs as declared
+from shardclock_server.jobs.entry import FIELDS, read_entry
+from shardclock_server.jobs.spec import InvalidJob
 from tests.support.jobs import job_spec
 
 LEAST = {"name": "refresh", "function": "app:refresh"}

@@ -7,9 +7,9 @@ from dataclasses import asdict
 
 import pytest
 
-from jobs.policy import read_policy
-from jobs.spec import InvalidJob
 from shardclock import JobPolicy
+from shardclock_server.jobs.policy import read_policy
+from shardclock_server.jobs.spec import InvalidJob
 from tests.support.jobs import job_policy
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from jobs.spec import InvalidJob, JobSpec, check_rule
+from shardclock_server.jobs.spec import InvalidJob, JobSpec, check_rule
 from tests.support.jobs import job_spec
 
 NOW = datetime(2026, 1, 31, 8, tzinfo=UTC)

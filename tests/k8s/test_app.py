@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from coordinator.settings import CoordinatorSettings
+from shardclock_server.coordinator.settings import CoordinatorSettings
+from shardclock_server.webhooks.addresses import DENIED, UNICAST
 from tests.support import ROOT
 from tests.support.manifests import (
     APP,
@@ -31,7 +32,6 @@ from tests.support.manifests import (
     place_of,
     pods,
 )
-from webhooks.addresses import DENIED, UNICAST
 
 RESOURCE = "shardclock_workers"
 DOCS = (ROOT / "docs/operate/kubernetes.md").read_text()

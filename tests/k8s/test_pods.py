@@ -11,10 +11,10 @@ from unittest import mock
 import pytest
 import typer
 
-from cli.app import app
-from cluster import host
-from cluster.ray_cluster import prepare_environment
-from cluster.settings import PREFIX, SETTING_NAMES, load_settings
+from shardclock_server.cli.app import app
+from shardclock_server.cluster import host
+from shardclock_server.cluster.ray_cluster import prepare_environment
+from shardclock_server.cluster.settings import PREFIX, SETTING_NAMES, load_settings
 from tests.support import ROOT
 from tests.support.manifests import (
     COLOURS,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.output import print_json
+from shardclock_server.cli.output import print_json
 from tests.support.kubectl import Place, secrets_of
 from tests.support.manifests import COLOURS, OVERLAYS
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from sql.cluster.holders import WORKER
+from shardclock_server.sql.cluster.holders import WORKER
 from tests.support.cli_asserts import DONE
 from tests.support.factories import query
 from tests.support.kuberay import FOR_WORKERS, Machine, name_of

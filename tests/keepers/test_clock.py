@@ -8,7 +8,7 @@ from itertools import pairwise
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from keepers.clock import SAMPLES_MAX, WINDOW_S, PostgresClock, seconds_of
+from shardclock_server.keepers.clock import SAMPLES_MAX, WINDOW_S, PostgresClock, seconds_of
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NOON = datetime(2026, 3, 29, 12, tzinfo=UTC)

@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from keepers.collector import COLLECT_AFTER, collecting_seldom
+from shardclock_server.keepers.collector import COLLECT_AFTER, collecting_seldom
 
 
 def test_during_a_block_the_collector_looks_seldom_and_at_what_is_new_alone() -> None:

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from keepers.heartbeat import Heartbeat, HolderEnded
-from sql.cluster.holders import SHARD, Incarnation, assign, end_holders, list_holders
-from sql.cluster.leadership import lead
-from sql.session import Session
+from shardclock_server.keepers.heartbeat import Heartbeat, HolderEnded
+from shardclock_server.sql.cluster.holders import SHARD, Incarnation, assign, end_holders, list_holders
+from shardclock_server.sql.cluster.leadership import lead
+from shardclock_server.sql.session import Session
 from tests.support.roles import as_role
 
 ME, LEADER = 7, 1

@@ -7,9 +7,9 @@ import gc
 
 import pytest
 
-from keepers import life
-from keepers.collector import COLLECT_AFTER
-from keepers.life import Life
+from shardclock_server.keepers import life
+from shardclock_server.keepers.collector import COLLECT_AFTER
+from shardclock_server.keepers.life import Life
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("collector")
@@ -42,7 +42,7 @@ def exits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Record with which codes the process would have ended."""
     codes: list[int] = []
     monkeypatch.setattr(life, "LEAVE_S", 0.0)
-    monkeypatch.setattr("keepers.life.os._exit", codes.append)
+    monkeypatch.setattr("shardclock_server.keepers.life.os._exit", codes.append)
     return codes
 
 

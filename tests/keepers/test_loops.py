@@ -7,9 +7,9 @@ import asyncio
 import pytest
 import structlog
 
-from keepers import loops
-from keepers.heartbeat import HolderEnded
-from keepers.loops import Loops, one_line, pause
+from shardclock_server.keepers import loops
+from shardclock_server.keepers.heartbeat import HolderEnded
+from shardclock_server.keepers.loops import Loops, one_line, pause
 
 RETRY_S, RETRY_MAX_S = 0.1, 1.0
 

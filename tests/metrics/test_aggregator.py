@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from cluster.families import REPORTED
-from metrics.aggregator import NAMES_MAX, SOURCE_EXPIRES_S, SOURCES_MAX, Aggregator
-from metrics.family import OTHER
-from metrics.report import Histogram, Labels, Report, Sample
+from shardclock_server.cluster.families import REPORTED
+from shardclock_server.metrics.aggregator import NAMES_MAX, SOURCE_EXPIRES_S, SOURCES_MAX, Aggregator
+from shardclock_server.metrics.family import OTHER
+from shardclock_server.metrics.report import Histogram, Labels, Report, Sample
 
 EMPTY = (0,) * 19
 

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from cluster.families import REPORTED
-from metrics.exporter import Exporter, ExporterConfig
-from metrics.refusals import CannotListen, PortTaken
-from metrics.report import Histogram, Report, Sample
+from shardclock_server.cluster.families import REPORTED
+from shardclock_server.metrics.exporter import Exporter, ExporterConfig
+from shardclock_server.metrics.refusals import CannotListen, PortTaken
+from shardclock_server.metrics.report import Histogram, Report, Sample
 from tests.support.exporting import Exporting, exporting, get, port_of, short_dir
 from tests.support.program import until
 from tests.support.raw_http import ask_raw
@@ -95,7 +95,7 @@ def test_a_source_that_has_been_silent_is_gone_from_the_next_page(
     alone.tell(FIRED)
     assert alone.get().number("exporter_sources") == 1
 
-    monkeypatch.setattr("metrics.aggregator.SOURCE_EXPIRES_S", 0.0)
+    monkeypatch.setattr("shardclock_server.metrics.aggregator.SOURCE_EXPIRES_S", 0.0)
 
     page = alone.get()
     assert page.number("exporter_sources") == 0
@@ -199,8 +199,8 @@ def test_a_socket_on_which_another_exporter_listens_stays_its_own(alone: Exporti
 KILLED = """
 import sys
 from pathlib import Path
-from metrics.exporter import Exporter, ExporterConfig
-from cluster.families import REPORTED
+from shardclock_server.metrics.exporter import Exporter, ExporterConfig
+from shardclock_server.cluster.families import REPORTED
 Exporter(ExporterConfig("127.0.0.1", 0, Path(sys.argv[1]), REPORTED)).start()
 print("listening", flush=True)
 input()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from metrics.families import READ
-from metrics.jobs import COUNTED, WORST, samples_of_jobs
-from metrics.report import Labels
-from sql.metrics.jobs import JobMeasures, JobsMeasured
+from shardclock_server.metrics.families import READ
+from shardclock_server.metrics.jobs import COUNTED, WORST, samples_of_jobs
+from shardclock_server.metrics.report import Labels
+from shardclock_server.sql.metrics.jobs import JobMeasures, JobsMeasured
 from tests.support.exporting import exporting
 from tests.support.factories import query
 from tests.support.job_runs import declare

@@ -15,15 +15,15 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
-import engine.families
-import shards.families
-import workers.families
-from cluster.families import REPORTED
-from gateway.families import OPERATION, TENANT
-from metrics.families import OF_EXPORTER, READ
-from metrics.family import JOB_NAME, LOOP, PREFIX, SHARD, TARGET_NAME, Family, by_name
-from metrics.page import metrics_of, of_exporter
-from metrics.report import Histogram, Sample
+import shardclock_server.engine.families
+import shardclock_server.shards.families
+import shardclock_server.workers.families
+from shardclock_server.cluster.families import REPORTED
+from shardclock_server.gateway.families import OPERATION, TENANT
+from shardclock_server.metrics.families import OF_EXPORTER, READ
+from shardclock_server.metrics.family import JOB_NAME, LOOP, PREFIX, SHARD, TARGET_NAME, Family, by_name
+from shardclock_server.metrics.page import metrics_of, of_exporter
+from shardclock_server.metrics.report import Histogram, Sample
 from tests.support import ROOT
 
 DECLARED = {**REPORTED, **READ}
@@ -161,9 +161,9 @@ def test_every_label_has_a_known_and_small_set_of_values(family: Family) -> None
 @pytest.mark.parametrize(
     ("file", "loops"),
     [
-        ("shards/shard.py", shards.families.LOOPS),
-        ("workers/worker.py", workers.families.LOOPS),
-        ("engine/engine.py", engine.families.LOOPS),
+        ("shards/shard.py", shardclock_server.shards.families.LOOPS),
+        ("workers/worker.py", shardclock_server.workers.families.LOOPS),
+        ("engine/engine.py", shardclock_server.engine.families.LOOPS),
     ],
 )
 def test_each_loop_of_a_keeper_is_reported(file: str, loops: tuple[str, ...]) -> None:

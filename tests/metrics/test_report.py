@@ -11,10 +11,19 @@ from typing import Any
 
 import pytest
 
-from cluster.families import REPORTED
-from metrics.family import NO_SHARD, SHARD
-from metrics.report import BYTES_MAX, Histogram, InvalidReport, Report, Reporter, Sample, decode, encode
-from shards.families import LAG_EDGES_S, TIMER_TYPE
+from shardclock_server.cluster.families import REPORTED
+from shardclock_server.metrics.family import NO_SHARD, SHARD
+from shardclock_server.metrics.report import (
+    BYTES_MAX,
+    Histogram,
+    InvalidReport,
+    Report,
+    Reporter,
+    Sample,
+    decode,
+    encode,
+)
+from shardclock_server.shards.families import LAG_EDGES_S, TIMER_TYPE
 
 LAGS = Histogram("fire_lag_seconds", ("log", "USER", "ahead"), (3, *[0] * 17, 1), 4_000.5)
 REPORT = Report("a", "7", [Sample("timers_fired", (), 4), Sample("turn_failures", ("fires",), 1)], [LAGS])

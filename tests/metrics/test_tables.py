@@ -11,21 +11,21 @@ from typing import Any
 
 import pytest
 
-from cluster.families import REPORTED
-from metrics.exporter import Exporter, ExporterConfig
-from metrics.families import TABLE
-from metrics.family import OTHER
-from metrics.reading import Reading
-from metrics.report import Report, Sample
-from metrics.tables import read_tables
-from sql.claims.scan_window import ScanWindow
-from sql.dsn import Dsn
-from sql.scripts import steps
+from shardclock_server.cluster.families import REPORTED
+from shardclock_server.metrics.exporter import Exporter, ExporterConfig
+from shardclock_server.metrics.families import TABLE
+from shardclock_server.metrics.family import OTHER
+from shardclock_server.metrics.reading import Reading
+from shardclock_server.metrics.report import Report, Sample
+from shardclock_server.metrics.tables import read_tables
+from shardclock_server.sql.claims.scan_window import ScanWindow
+from shardclock_server.sql.dsn import Dsn
+from shardclock_server.sql.scripts import steps
+from shardclock_server.timers.model import SLOTS
 from tests.support.cli_asserts import DOWN, SECRET
 from tests.support.deliveries import HANDLER, add_deliveries, bury, declare
 from tests.support.exporting import Exporting, exporting, get, short_dir
 from tests.support.factories import add_timers, query
-from timers.model import SLOTS
 
 FIRED = Report("a", "3", [Sample("timers_fired", (), 5)])
 # Tables that are not measured, since each costs three series: who changes them, and how many rows they have.
@@ -79,7 +79,7 @@ def test_scrapes_at_the_same_time_and_soon_after_share_one_reading(
         readings.append(window)
         return await read_tables(session, window)
 
-    monkeypatch.setattr("metrics.reading.read_tables", counted)
+    monkeypatch.setattr("shardclock_server.metrics.reading.read_tables", counted)
 
     with ThreadPoolExecutor(8) as clients:
         pages = list(clients.map(lambda _: reads.get(), range(8)))
@@ -105,7 +105,7 @@ def test_without_postgres_it_says_so_and_stays_healthy() -> None:
 
 
 def test_when_postgres_comes_back_it_is_ready_again(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("metrics.reading.FRESH_S", 0.0)
+    monkeypatch.setattr("shardclock_server.metrics.reading.FRESH_S", 0.0)
     answers = iter([OSError("gone")])
 
     async def away_once(session: Any, window: Any) -> Any:
@@ -113,7 +113,7 @@ def test_when_postgres_comes_back_it_is_ready_again(dsn: str, monkeypatch: pytes
             raise TimeoutError from error
         return await read_tables(session, window)
 
-    monkeypatch.setattr("metrics.reading.read_tables", away_once)
+    monkeypatch.setattr("shardclock_server.metrics.reading.read_tables", away_once)
     with exporting(dsn) as one:
         assert (one.get("/readyz").status, one.get("/readyz").status) == (503, 200)
         assert one.get().number("store_up") == 1
@@ -122,7 +122,7 @@ def test_when_postgres_comes_back_it_is_ready_again(dsn: str, monkeypatch: pytes
 @pytest.fixture
 async def reading(dsn: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Reading]:
     """Give a reader that reads whenever it is asked."""
-    monkeypatch.setattr("metrics.reading.FRESH_S", 0.0)
+    monkeypatch.setattr("shardclock_server.metrics.reading.FRESH_S", 0.0)
     one = Reading(dsn)
     yield one
     await one.close()
@@ -162,7 +162,7 @@ async def test_a_slow_reading_is_followed_by_one_that_reads_fewer_slots_in_full(
         windows.append(window)
         raise TimeoutError
 
-    monkeypatch.setattr("metrics.reading.read_tables", stuck)
+    monkeypatch.setattr("shardclock_server.metrics.reading.read_tables", stuck)
     assert [await reading.fresh() for _ in range(2)] == [None, None]
 
     first, second = windows
@@ -247,7 +247,7 @@ def test_groups_that_cannot_be_listed_cost_no_other_figure(dsn: str, reads: Expo
 def test_readings_that_are_refused_are_counted_and_cost_no_other_figure(
     dsn: str, reads: Exporting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("metrics.reading.FRESH_S", 0.0)
+    monkeypatch.setattr("shardclock_server.metrics.reading.FRESH_S", 0.0)
     whole = reads.get()
     asyncio.run(query(dsn, "revoke select on shardclock.incidents, shardclock.records_aside from shardclock_reader"))
 

@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from embedded.server import EmbeddedPostgres
 from k8s.monitoring.dashboards import DASHBOARDS
 from k8s.monitoring.dashboards.spec import Query
+from shardclock_server.embedded.server import EmbeddedPostgres
 from tests.support import ROOT
 from tests.support.cluster_faults import log_without_days, reported_clock, right_missing, transaction_held
 from tests.support.factories import BOUND_S
@@ -303,7 +303,7 @@ def _everything_dies(watched: Watched, seen: Seen) -> None:
         "ShardclockWorkersMissing", "ShardclockEnginesMissing", "ShardclockNoEngineAlive",
     )  # fmt: skip
     # What watches the coordinator is among them, or it would start a new one.
-    with frozen(watched.up.processes("CoordinatorActor") + watched.up.processes("cluster.host")):
+    with frozen(watched.up.processes("CoordinatorActor") + watched.up.processes("shardclock_server.cluster.host")):
         shards = watched.up.processes("ShardActor")
         shards[0].kill()
         seen.until("ShardclockSlotsUnassigned", "a dead shard whose slots nobody shares out")

@@ -11,11 +11,11 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from cluster.families import REPORTED
-from metrics.families import OF_EXPORTER, READ
-from metrics.family import Family
-from metrics.page import metrics_of, of_exporter
-from metrics.report import Histogram, Sample
+from shardclock_server.cluster.families import REPORTED
+from shardclock_server.metrics.families import OF_EXPORTER, READ
+from shardclock_server.metrics.family import Family
+from shardclock_server.metrics.page import metrics_of, of_exporter
+from shardclock_server.metrics.report import Histogram, Sample
 from tests.support import ROOT
 from tests.support.prometheus import promtool
 from tests.support.rules import RULES, RUNBOOKS, alerts

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sql.cluster.holders import ROLES
+from shardclock_server.sql.cluster.holders import ROLES
 from tests.support import ROOT
 from tests.support.alert_cases import CASES as OF_CLUSTERS
 from tests.support.alert_cases import Case

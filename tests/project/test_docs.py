@@ -15,8 +15,9 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from service.processes import deploy
-from sql.clients.scheduling import Batch
+from shardclock_server.service.processes import deploy
+from shardclock_server.sql.clients.scheduling import Batch
+from shardclock_server.timers.model import NewTimer
 from tests.support import ROOT
 from tests.support.doc_blocks import Block, blocks
 from tests.support.factories import BOUND_S
@@ -27,7 +28,6 @@ from tests.support.memory import IN_MEMORY
 from tests.support.program import Shell
 from tests.support.roles import COMMANDS
 from tests.support.sql_client import session as session_of
-from timers.model import NewTimer
 
 LONG_RUNNING = ("up", "demo", "tail")  # checked to be commands, not run
 FOR_A_SHELL = frozenset("$`|&;<>*?~\\")

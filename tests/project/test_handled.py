@@ -20,10 +20,10 @@ from benchmarks.contenders import SqlAlone, WithHandler, installed, ours
 from benchmarks.contenders.contender import Batch, Contender, Firing
 from benchmarks.contenders.handlers import APP, HANDLERS
 from benchmarks.contenders.installed import HOME, has_changed, versions
+from shardclock_server.workers.app import find_app
 from tests.support import ROOT
 from tests.support.factories import BOUND_S, query
 from tests.support.waiting import eventually
-from workers.app import find_app
 
 ENDED = "select intent, due_date, recorded_at from shardclock.command_log where intent <> 'TRIGGERED'"
 

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
+from shardclock_server.workers.describe import OURS
 from tests.support import ROOT
 from tests.support.durations import LONG_FILES, TAKES_S
-from workers.describe import OURS
 
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PACKAGES: list[str] = PYPROJECT["tool"]["setuptools"]["packages"]

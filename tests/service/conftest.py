@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from sql.session import Session
+from shardclock_server.sql.session import Session
 from tests.support.factories import HolderClient, add_holder
 from tests.support.job_runs import JobWorker
 from tests.support.roles import OPERATOR

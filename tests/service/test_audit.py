@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from service.audit import SHOWN, WHAT_BYTES_MAX, WITHHELD, shown
 from shardclock.jsonb import has_nul
+from shardclock_server.service.audit import SHOWN, WHAT_BYTES_MAX, WITHHELD, shown
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),

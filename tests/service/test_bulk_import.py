@@ -9,12 +9,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from service import bulk_import
-from service.bulk_import import ImportReport, import_lines
-from service.lines import ImportBroken
 from shardclock.backoff import Backoff
-from sql.retry import Retry
-from sql.session import Session
+from shardclock_server.service import bulk_import
+from shardclock_server.service.bulk_import import ImportReport, import_lines
+from shardclock_server.service.lines import ImportBroken
+from shardclock_server.sql.retry import Retry
+from shardclock_server.sql.session import Session
 from tests.support.factories import BOUND_S, query, value
 from tests.support.waiting import eventually
 

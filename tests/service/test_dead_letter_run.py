@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from service.bulk_change import BulkBroken
-from service.dead_letter_run import DeadLetterRun
-from service.dead_letters import Act, discarding, redriving
-from service.many import Changed
-from sql.deliveries.dead_letters import DeadLetterFilter
-from sql.session import Session, StoreUnavailable
+from shardclock_server.service.bulk_change import BulkBroken
+from shardclock_server.service.dead_letter_run import DeadLetterRun
+from shardclock_server.service.dead_letters import Act, discarding, redriving
+from shardclock_server.service.many import Changed
+from shardclock_server.sql.deliveries.dead_letters import DeadLetterFilter
+from shardclock_server.sql.session import Session, StoreUnavailable
 from tests.support.deliveries import HANDLER, bury, declare
 from tests.support.factories import query
 from tests.support.sql_client import session as session_of

@@ -6,16 +6,16 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from service.dead_letters import discard, of_targets, page_of, redrive
-from service.many import Changed
-from sql.deliveries import dead_letters
-from sql.deliveries.dead_letters import DeadLetterFilter
-from sql.session import Record, Session
+from shardclock_server.service.dead_letters import discard, of_targets, page_of, redrive
+from shardclock_server.service.many import Changed
+from shardclock_server.sql.deliveries import dead_letters
+from shardclock_server.sql.deliveries.dead_letters import DeadLetterFilter
+from shardclock_server.sql.session import Record, Session
+from shardclock_server.timers.refusal import Refusal
 from tests.support.deliveries import HANDLER, WorkerClient, add_worker, bury, dead, declare, deliver
 from tests.support.factories import BOUND_S, HolderClient, add_holder, query
 from tests.support.roles import as_role
 from tests.support.sql_client import session as session_of
-from timers.refusal import Refusal
 
 EACH = DeadLetterFilter()
 

@@ -6,11 +6,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from service import deliveries
-from service.deliveries import Answer
-from service.many import Changed
-from sql.deliveries.find import DeliveryFilter
-from sql.session import Session
+from shardclock_server.service import deliveries
+from shardclock_server.service.deliveries import Answer
+from shardclock_server.service.many import Changed
+from shardclock_server.sql.deliveries.find import DeliveryFilter
+from shardclock_server.sql.session import Session
+from shardclock_server.timers.refusal import Refusal
 from tests.support.deliveries import (
     HANDLER,
     WorkerClient,
@@ -24,7 +25,6 @@ from tests.support.deliveries import (
 )
 from tests.support.factories import HolderClient
 from tests.support.sql_client import session as session_of
-from timers.refusal import Refusal
 
 EACH = DeliveryFilter()
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from bpmn.model import InvalidModel, expressions, read_model
-from service import deployment
-from service.deployment import describe_processes
-from service.processes import UnknownProcess, deploy, find_definition
-from sql.session import Session
+from shardclock_server.bpmn.model import InvalidModel, expressions, read_model
+from shardclock_server.service import deployment
+from shardclock_server.service.deployment import describe_processes
+from shardclock_server.service.processes import UnknownProcess, deploy, find_definition
+from shardclock_server.sql.session import Session
 from tests.support.bpmn import boundary, event_subprocess, job, model, timer
 
 START = '<startEvent id="s"/>'

@@ -7,18 +7,25 @@ from dataclasses import replace
 
 import pytest
 
-from service import endpoints
-from service.endpoints import Done, EndpointChange, EndpointConflict, StillNamed, TooManySecrets, UnknownEndpoint
-from sql.endpoints.endpoints import EndpointName, StoredEndpoint, find_endpoints, set_secrets
-from sql.session import Session
+from shardclock_server.service import endpoints
+from shardclock_server.service.endpoints import (
+    Done,
+    EndpointChange,
+    EndpointConflict,
+    StillNamed,
+    TooManySecrets,
+    UnknownEndpoint,
+)
+from shardclock_server.sql.endpoints.endpoints import EndpointName, StoredEndpoint, find_endpoints, set_secrets
+from shardclock_server.sql.session import Session
+from shardclock_server.timers.refusal import Refusal
+from shardclock_server.webhooks.addresses import networks_of
+from shardclock_server.webhooks.endpoint import EndpointRules, InvalidEndpoint
+from shardclock_server.webhooks.signing import SECRETS_MAX
 from tests.support.factories import query
 from tests.support.receivers import SECRET, Receiver, answering, receiving
 from tests.support.roles import as_role
 from tests.support.sql_client import session as session_of
-from timers.refusal import Refusal
-from webhooks.addresses import networks_of
-from webhooks.endpoint import EndpointRules, InvalidEndpoint
-from webhooks.signing import SECRETS_MAX
 
 KEY, NOBODY = EndpointName("acme", "billing"), EndpointName("acme", "nobody")
 URL = "https://example.com/hooks"

@@ -7,14 +7,21 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from service.story import shown
-from sql.claims.fire import pause_faulty
-from sql.clients.scheduling import draw_keys, schedule_timers
-from sql.clients.verbs import NewRule, TimerRef, cancel_timer, pause_timer, reschedule_timer, resume_timer
-from sql.clients.writing import Drawn
+from shardclock_server.service.story import shown
+from shardclock_server.sql.claims.fire import pause_faulty
+from shardclock_server.sql.clients.scheduling import draw_keys, schedule_timers
+from shardclock_server.sql.clients.verbs import (
+    NewRule,
+    TimerRef,
+    cancel_timer,
+    pause_timer,
+    reschedule_timer,
+    resume_timer,
+)
+from shardclock_server.sql.clients.writing import Drawn
+from shardclock_server.timers.model import NewTimer
 from tests.support.explaining import why
 from tests.support.factories import HolderClient, add_schedule, add_timers, query
-from timers.model import NewTimer
 
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

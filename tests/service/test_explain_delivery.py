@@ -8,12 +8,12 @@ from datetime import datetime
 
 import pytest
 
-from service.explain import Explanation, explain
-from service.story import gather
-from sql.clients.verbs import TimerRef
-from sql.deliveries.claim import ClaimedDelivery
-from sql.deliveries.dead_letters import discard_dead_letters, redrive_dead_letters
-from sql.deliveries.settle import Settlement
+from shardclock_server.service.explain import Explanation, explain
+from shardclock_server.service.story import gather
+from shardclock_server.sql.clients.verbs import TimerRef
+from shardclock_server.sql.deliveries.claim import ClaimedDelivery
+from shardclock_server.sql.deliveries.dead_letters import discard_dead_letters, redrive_dead_letters
+from shardclock_server.sql.deliveries.settle import Settlement
 from tests.support.deliveries import HANDLER, WorkerClient, add_worker, dead, declare, deliver, done
 from tests.support.factories import HolderClient, add_holder, add_timers, query
 from tests.support.roles import OPERATOR

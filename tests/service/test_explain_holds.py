@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from sql.clients.verbs import TimerRef, pause_timer, resume_timer
-from sql.cluster.identity import hold, release
+from shardclock_server.sql.clients.verbs import TimerRef, pause_timer, resume_timer
+from shardclock_server.sql.cluster.identity import hold, release
 from tests.support.explaining import why
 from tests.support.factories import HolderClient, add_schedule, add_timers, query
 

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-import service.job_file
-from service.job_file import apply_file
-from service.jobs import JobConflict, UnknownJob, add_job, find_job, list_jobs, remove_job
-from sql.jobs.apply import judge_jobs
-from sql.jobs.jobs import AddedJob
-from sql.session import Session
+import shardclock_server.service.job_file
+from shardclock_server.service.job_file import apply_file
+from shardclock_server.service.jobs import JobConflict, UnknownJob, add_job, find_job, list_jobs, remove_job
+from shardclock_server.sql.jobs.apply import judge_jobs
+from shardclock_server.sql.jobs.jobs import AddedJob
+from shardclock_server.sql.session import Session
+from shardclock_server.timers.refusal import Refusal
 from tests.support.factories import query
 from tests.support.job_runs import declare, is_whole
 from tests.support.jobs import job_spec
 from tests.support.sql_client import session as opened
-from timers.refusal import Refusal
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ async def test_a_dry_run_says_the_same_and_writes_nothing(dsn: str, session: Ses
 async def test_a_file_that_is_none_is_refused(
     session: Session, monkeypatch: pytest.MonkeyPatch, content: bytes, why: str
 ) -> None:
-    monkeypatch.setattr(service.job_file, "JOBS_MAX", 2)
+    monkeypatch.setattr(shardclock_server.service.job_file, "JOBS_MAX", 2)
 
     with pytest.raises(Refusal, match=why):
         await apply_file(session, content)
@@ -115,7 +115,7 @@ async def test_what_another_changed_between_the_look_and_the_write_refuses_the_w
         await declare(dsn, job_spec(), job_spec("us"))
         return judged
 
-    monkeypatch.setattr(service.job_file, "judge_jobs", judge_and_wait)
+    monkeypatch.setattr(shardclock_server.service.job_file, "judge_jobs", judge_and_wait)
 
     with pytest.raises(Refusal, match="somebody has changed it meanwhile, and nothing was written"):
         await apply_file(session, lines(entry("eu"), entry("us")))

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from jobs.states import RunOutcome
-from service.job_runs import follow_run, history_of, last_run, logs_of
-from service.jobs import UnknownJob, run_job
-from sql.clients.history import TimerState, find_timer
-from sql.clients.verbs import TimerRef, cancel_timers
-from sql.deliveries.find import DeliveryState, find_delivery
-from sql.jobs.history import JobRun, find_runs
-from sql.jobs.runs import SaidOfRun, report_runs
-from sql.session import Session
+from shardclock_server.jobs.states import RunOutcome
+from shardclock_server.service.job_runs import follow_run, history_of, last_run, logs_of
+from shardclock_server.service.jobs import UnknownJob, run_job
+from shardclock_server.sql.clients.history import TimerState, find_timer
+from shardclock_server.sql.clients.verbs import TimerRef, cancel_timers
+from shardclock_server.sql.deliveries.find import DeliveryState, find_delivery
+from shardclock_server.sql.jobs.history import JobRun, find_runs
+from shardclock_server.sql.jobs.runs import SaidOfRun, report_runs
+from shardclock_server.sql.session import Session
 from tests.support.factories import HolderClient, add_timers, query
 from tests.support.job_runs import JobWorker, declare, fire
 from tests.support.jobs import job_spec
@@ -66,7 +66,7 @@ async def test_a_start_that_ends_between_two_questions_is_told_by_its_last_run(
         await worker.end(await worker.one())
         return await find_delivery(session, timer_key)
 
-    monkeypatch.setattr("service.job_runs.find_delivery", asked_late)
+    monkeypatch.setattr("shardclock_server.service.job_runs.find_delivery", asked_late)
     run, is_over = await last_run(session, "refresh", key)
 
     assert run is not None
@@ -86,8 +86,8 @@ async def test_a_start_whose_run_is_forgotten_is_not_waited_for_for_ever(
         return await find_timer(session, which)
 
     with monkeypatch.context() as patch:
-        patch.setattr("service.job_runs.find_timer", asked_late)
-        patch.setattr("service.job_runs.find_runs", first_none(find_runs))
+        patch.setattr("shardclock_server.service.job_runs.find_timer", asked_late)
+        patch.setattr("shardclock_server.service.job_runs.find_runs", first_none(find_runs))
         ended, is_over = await last_run(session, "refresh", key)
     assert ended is not None
     assert (ended.outcome, is_over) == ("SUCCEEDED", True), "it has run between two questions"

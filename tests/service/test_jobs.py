@@ -7,10 +7,11 @@ import json
 import pytest
 from pydantic import BaseModel, TypeAdapter
 
-from jobs.states import RunOutcome
-from service.explain import explain
-from service.job_runs import logs_of
-from service.jobs import (
+from shardclock.outline import outline_of
+from shardclock_server.jobs.states import RunOutcome
+from shardclock_server.service.explain import explain
+from shardclock_server.service.job_runs import logs_of
+from shardclock_server.service.jobs import (
     JobConflict,
     NoRun,
     UnknownJob,
@@ -23,15 +24,14 @@ from service.jobs import (
     list_jobs,
     run_job,
 )
-from service.story import gather
-from shardclock.outline import outline_of
-from sql.clients.verbs import TimerRef
-from sql.jobs.jobs import AddedJob
-from sql.session import Session
+from shardclock_server.service.story import gather
+from shardclock_server.sql.clients.verbs import TimerRef
+from shardclock_server.sql.jobs.jobs import AddedJob
+from shardclock_server.sql.session import Session
+from shardclock_server.timers.refusal import InvalidTimer
 from tests.support.factories import HolderClient
 from tests.support.job_runs import JobWorker, declare, fire
 from tests.support.jobs import job_spec
-from timers.refusal import InvalidTimer
 
 
 async def test_jobs_are_listed_with_what_they_do_and_did(

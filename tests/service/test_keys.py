@@ -9,13 +9,22 @@ from datetime import timedelta
 
 import pytest
 
-from service import keys
-from service.keys import SCOPES, InvalidKey, TooManyKeys, UnknownKey, UnknownPrefix, allows, authenticate, new_key
-from sql.keys.keys import WantedKey, list_keys
-from sql.session import Session
+from shardclock_server.service import keys
+from shardclock_server.service.keys import (
+    SCOPES,
+    InvalidKey,
+    TooManyKeys,
+    UnknownKey,
+    UnknownPrefix,
+    allows,
+    authenticate,
+    new_key,
+)
+from shardclock_server.sql.keys.keys import WantedKey, list_keys
+from shardclock_server.sql.session import Session
+from shardclock_server.timers.duration import parse_duration
 from tests.support.factories import query
 from tests.support.sql_client import session
-from timers.duration import parse_duration
 
 SHOP = WantedKey("acme", "webshop", ("read", "write"))
 UNKNOWN = "this API key is not known, or no longer good: ask who operates the cluster for another one"

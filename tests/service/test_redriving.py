@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from service.dead_letter_run import DeadLetterRun
-from service.dead_letters import redrive, redriving
-from service.redriving import NotRedriven
-from sql.deliveries.dead_letters import DeadLetterFilter, redrive_dead_letters
-from sql.session import Session, StatementRefused
+from shardclock_server.service.dead_letter_run import DeadLetterRun
+from shardclock_server.service.dead_letters import redrive, redriving
+from shardclock_server.service.redriving import NotRedriven
+from shardclock_server.sql.deliveries.dead_letters import DeadLetterFilter, redrive_dead_letters
+from shardclock_server.sql.session import Session, StatementRefused
 from tests.support.deliveries import HANDLER, bury, declare
 from tests.support.factories import query, value
 from tests.support.sql_client import session as session_of

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from service.processes import deploy
-from service.undeclared import notes_on
-from sql.deliveries.targets import declared_targets
-from sql.endpoints.endpoints import StoredEndpoint, add_endpoint
-from sql.session import Session
+from shardclock_server.service.processes import deploy
+from shardclock_server.service.undeclared import notes_on
+from shardclock_server.sql.deliveries.targets import declared_targets
+from shardclock_server.sql.endpoints.endpoints import StoredEndpoint, add_endpoint
+from shardclock_server.sql.session import Session
 from tests.support.bpmn import job, model
 from tests.support.deliveries import declare
 

@@ -8,7 +8,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from shards import shard as shard_module
+from shardclock_server.shards import shard as shard_module
 from tests.support.shard_pool import ShardPool, connect, pool_of
 
 

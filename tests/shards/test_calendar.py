@@ -16,14 +16,14 @@ from zoneinfo import ZoneInfo
 import pytest
 from whenever import PlainDateTime
 
-from shards.firing import is_unplanned, planning_of
-from sql.claims.fire import plan_schedules
-from sql.clients.outcomes import Scheduled
-from sql.clients.scheduling import draw_keys, schedule_timers
-from sql.clients.writing import Drawn
+from shardclock_server.shards.firing import is_unplanned, planning_of
+from shardclock_server.sql.claims.fire import plan_schedules
+from shardclock_server.sql.clients.outcomes import Scheduled
+from shardclock_server.sql.clients.scheduling import draw_keys, schedule_timers
+from shardclock_server.sql.clients.writing import Drawn
+from shardclock_server.timers.model import NewTimer
 from tests.support.factories import HolderClient, add_holder, query
 from tests.support.roles import OPERATOR
-from timers.model import NewTimer
 
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 LATE = timedelta(milliseconds=3)

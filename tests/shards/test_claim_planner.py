@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from shards.claim_planner import DIRECT_S, RATED_S, ClaimPlanner
-from shards.ramp import Ramp
-from shards.settings import ShardSettings
-from sql.claims.claim import RAMP_AFTER_S, Scan, ScanResult
-from sql.claims.scan_window import ScanWindow
+from shardclock_server.shards.claim_planner import DIRECT_S, RATED_S, ClaimPlanner
+from shardclock_server.shards.ramp import Ramp
+from shardclock_server.shards.settings import ShardSettings
+from shardclock_server.sql.claims.claim import RAMP_AFTER_S, Scan, ScanResult
+from shardclock_server.sql.claims.scan_window import ScanWindow
 
 SETTINGS = ShardSettings(poll_s=0.125, horizon_s=2.0, claim_batch=100, queue_max=1_000, sweep_s=1.0)
 NOW_S = 5_000.0

@@ -8,7 +8,7 @@ from datetime import timedelta
 import asyncpg
 import pytest
 
-from shards.locked import RETRY_S
+from shardclock_server.shards.locked import RETRY_S
 from tests.support.factories import add_timers
 from tests.support.shard_pool import ShardPool
 from tests.support.verdict import breaches

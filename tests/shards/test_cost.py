@@ -16,10 +16,10 @@ from typing import Any
 import asyncpg
 import pytest
 
-from embedded.server import EmbeddedPostgres
-from shards.settings import ShardSettings
-from shards.shard import Shard
-from sql.session import Record, Session
+from shardclock_server.embedded.server import EmbeddedPostgres
+from shardclock_server.shards.settings import ShardSettings
+from shardclock_server.shards.shard import Shard
+from shardclock_server.sql.session import Record, Session
 from tests.support.factories import add_holder, add_timers, query
 from tests.support.memory import IN_MEMORY
 from tests.support.roles import as_role, migrate_with_roles

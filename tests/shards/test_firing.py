@@ -6,14 +6,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from shards.firing import Leftover, firing_of, held_and_forgotten, is_unplanned, leftover, planning_of
-from sql.claims.fire import Fired, Firing, Planning
+from shardclock_server.shards.firing import Leftover, firing_of, held_and_forgotten, is_unplanned, leftover, planning_of
+from shardclock_server.sql.claims.fire import Fired, Firing, Planning
+from shardclock_server.timers.model import ClaimedTimer
+from shardclock_server.timers.occurrence import WITHOUT_END, Occurrence
+from shardclock_server.timers.refusal import InvalidTimer
+from shardclock_server.timers.repeat import REPETITIONS_MAX
+from shardclock_server.timers.schedule import parse_schedule
 from tests.support.factories import ANCHOR, plain
-from timers.model import ClaimedTimer
-from timers.occurrence import WITHOUT_END, Occurrence
-from timers.refusal import InvalidTimer
-from timers.repeat import REPETITIONS_MAX
-from timers.schedule import parse_schedule
 
 MINUTE = timedelta(minutes=1)
 MICROSECOND = timedelta(microseconds=1)

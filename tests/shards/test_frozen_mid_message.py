@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from chaos.proxy import Proxy
-from sql.claims.claim import Scan, claim_due
-from sql.cluster.holders import cut_off
-from sql.session import Session, StoreUnavailable
+from shardclock_server.sql.claims.claim import Scan, claim_due
+from shardclock_server.sql.cluster.holders import cut_off
+from shardclock_server.sql.session import Session, StoreUnavailable
 from tests.support.factories import add_holder, add_timers, query
 from tests.support.waiting import eventually
 

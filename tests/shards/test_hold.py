@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
-from shards.settings import ShardSettings
-from shards.shard import Shard
-from sql.cluster.identity import hold, release
-from sql.session import Session
+from shardclock_server.shards.settings import ShardSettings
+from shardclock_server.shards.shard import Shard
+from shardclock_server.sql.cluster.identity import hold, release
+from shardclock_server.sql.session import Session
 from tests.support.factories import add_schedule, add_timers
 from tests.support.roles import as_role
 from tests.support.shard_pool import ShardPool, incarnation, pool_of

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from shards import claim_planner
-from shards import shard as shard_module
-from shards.shard import Shard
-from sql.claims.claim import ScanResult
+from shardclock_server.shards import claim_planner
+from shardclock_server.shards import shard as shard_module
+from shardclock_server.shards.shard import Shard
+from shardclock_server.sql.claims.claim import ScanResult
+from shardclock_server.timers.model import ClaimedTimer
 from tests.support.factories import HolderClient, add_fired_rows, add_holder, add_timers, old_snapshot
 from tests.support.shard_pool import ShardPool
 from tests.support.verdict import breaches
 from tests.support.waiting import eventually
-from timers.model import ClaimedTimer
 
 SECOND = timedelta(seconds=1)
 

@@ -9,13 +9,13 @@ from datetime import UTC, datetime
 import asyncpg
 import pytest
 
-from shards.locked import RETRY_S, TRIES_PER_S, LockedTimers, Retry
-from shards.queue import TimerQueue
-from sql.claims.claim import LeasedRow, still_leased
+from shardclock_server.shards.locked import RETRY_S, TRIES_PER_S, LockedTimers, Retry
+from shardclock_server.shards.queue import TimerQueue
+from shardclock_server.sql.claims.claim import LeasedRow, still_leased
+from shardclock_server.timers.model import ClaimedTimer
 from tests.support.factories import HolderClient, add_holder, add_schedule, add_timers, intents, value
 from tests.support.shard_pool import ShardPool
 from tests.support.waiting import eventually
-from timers.model import ClaimedTimer
 
 NOW_S = 5_000.0
 LEASE_S = 10.0

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from shards.settings import ShardSettings
-from shards.shard import Shard
+from shardclock_server.shards.settings import ShardSettings
+from shardclock_server.shards.shard import Shard
+from shardclock_server.timers.model import SLOTS
 from tests.support.factories import add_holder, query, value
 from tests.support.plans import prepare, taking
 from tests.support.roles import as_role
 from tests.support.shard_pool import incarnation
-from timers.model import SLOTS
 
 JOBS, SOON = 10_000, 5
 # Nothing is due while a test runs, however slow the machine is: what is overdue would be fired, not held.

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sql.claims.claim import claim_due
+from shardclock_server.sql.claims.claim import claim_due
 from tests.support.exporting import Exporting, Page, ReportReceiver, ask, exporting, listening, short_dir, value_of
 from tests.support.factories import add_schedule, add_timers, query
 from tests.support.shard_pool import ShardPool
@@ -21,7 +21,7 @@ QUIET = "now() - interval '700 milliseconds'"
 
 @pytest.fixture(autouse=True)
 def _report_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("keepers.loops.REPORT_S", REPORT_S)
+    monkeypatch.setattr("shardclock_server.keepers.loops.REPORT_S", REPORT_S)
 
 
 @pytest.fixture
@@ -167,7 +167,7 @@ async def test_a_killed_shard_leaves_no_series_behind(
     shard = await pool.start(metrics_socket=node.socket_path)
     await page_once(node, lambda page: page.numbers("slots_owned") == {("0",): 840})
     # What is killed says nothing more: its socket is gone, and it takes no leave.
-    monkeypatch.setattr("metrics.aggregator.SOURCE_EXPIRES_S", 20 * REPORT_S)
+    monkeypatch.setattr("shardclock_server.metrics.aggregator.SOURCE_EXPIRES_S", 20 * REPORT_S)
     shard._reporter.close()
 
     page = await page_once(node, lambda page: page.number("exporter_sources") == 0)
@@ -202,7 +202,7 @@ async def test_turns_that_fail_are_counted(
             raise RuntimeError("broken")
         return await claim_due(*arguments, **more)
 
-    monkeypatch.setattr("shards.shard.claim_due", fail_a_little)
+    monkeypatch.setattr("shardclock_server.shards.shard.claim_due", fail_a_little)
 
     await eventually(lambda: value_of(receiver.received()[-1], "turn_failures", "claims") == 3)
     assert value_of(receiver.reports[-1], "turn_failures", "fires") == 0

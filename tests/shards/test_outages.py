@@ -18,12 +18,12 @@ import asyncpg
 import pytest
 from structlog.testing import capture_logs
 
-from embedded.server import EmbeddedPostgres
-from shards import shard as shard_module
-from shards.settings import ShardSettings
-from shards.shard import Shard
-from sql.claims.fire import Fired, Firing
-from sql.session import Session, StoreTooSlow, StoreUnavailable
+from shardclock_server.embedded.server import EmbeddedPostgres
+from shardclock_server.shards import shard as shard_module
+from shardclock_server.shards.settings import ShardSettings
+from shardclock_server.shards.shard import Shard
+from shardclock_server.sql.claims.fire import Fired, Firing
+from shardclock_server.sql.session import Session, StoreTooSlow, StoreUnavailable
 from tests.support.factories import add_schedule, add_timers
 from tests.support.memory import IN_MEMORY
 from tests.support.roles import as_role, migrate_with_roles

@@ -13,9 +13,9 @@ from urllib.parse import quote
 import asyncpg
 import pytest
 
-from shards.settings import ShardSettings
-from shards.shard import Shard
-from sql.dsn import Dsn
+from shardclock_server.shards.settings import ShardSettings
+from shardclock_server.shards.shard import Shard
+from shardclock_server.sql.dsn import Dsn
 from tests.support.factories import add_holder, add_timers, intents, query, value
 from tests.support.roles import USER
 from tests.support.shard_pool import incarnation, pool_of

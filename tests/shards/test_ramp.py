@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from shards.claim_planner import ClaimPlanner
-from shards.ramp import Ramp
-from shards.settings import ShardSettings
-from sql.claims.claim import Scan, ScanResult
-from sql.cluster.leadership import set_ramp
-from sql.metrics.status import read_status
-from sql.session import Session
+from shardclock_server.shards.claim_planner import ClaimPlanner
+from shardclock_server.shards.ramp import Ramp
+from shardclock_server.shards.settings import ShardSettings
+from shardclock_server.sql.claims.claim import Scan, ScanResult
+from shardclock_server.sql.cluster.leadership import set_ramp
+from shardclock_server.sql.metrics.status import read_status
+from shardclock_server.sql.session import Session
 from tests.support.factories import HolderClient, add_holder, add_timers, query, value
 from tests.support.shard_pool import ShardPool
 from tests.support.waiting import eventually

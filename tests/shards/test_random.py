@@ -11,8 +11,8 @@ from typing import Any
 import asyncpg
 import pytest
 
-from keepers.heartbeat import HolderEnded
-from shards.shard import Shard
+from shardclock_server.keepers.heartbeat import HolderEnded
+from shardclock_server.shards.shard import Shard
 from tests.support.factories import add_timers
 from tests.support.shard_pool import ShardPool, connect
 from tests.support.verdict import breaches

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from sql.claims.hints import send_due_hint
-from sql.session import Session
+from shardclock_server.sql.claims.hints import send_due_hint
+from shardclock_server.sql.session import Session
 from tests.support.factories import add_schedule, add_timers
 from tests.support.roles import as_role
 from tests.support.shard_pool import ShardPool, pool_of

@@ -11,14 +11,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.families import REPORTED
-from metrics.family import NO_SHARD
-from metrics.report import decode, encode
-from shards.families import LAG_EDGES_S
-from shards.stats import COUNTERS, MEASURED_OF_BACKLOG, LagHistograms, ShardGauges, ShardStats, report_of
-from sql.claims.claim import Scan, ScanResult
-from sql.claims.fire import Fired, Firing
-from sql.claims.rows import Lags
+from shardclock_server.cluster.families import REPORTED
+from shardclock_server.metrics.family import NO_SHARD
+from shardclock_server.metrics.report import decode, encode
+from shardclock_server.shards.families import LAG_EDGES_S
+from shardclock_server.shards.stats import (
+    COUNTERS,
+    MEASURED_OF_BACKLOG,
+    LagHistograms,
+    ShardGauges,
+    ShardStats,
+    report_of,
+)
+from shardclock_server.sql.claims.claim import Scan, ScanResult
+from shardclock_server.sql.claims.fire import Fired, Firing
+from shardclock_server.sql.claims.rows import Lags
 from tests.support.exporting import value_of
 from tests.support.factories import plain
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from keepers.heartbeat import HolderEnded
+from shardclock_server.keepers.heartbeat import HolderEnded
 from tests.support.factories import BOUND_S, add_schedule, add_timers
 from tests.support.shard_pool import ShardPool
 from tests.support.shard_process import HOLDER_ENDED, ShardProcess, shard_process

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from shards import shard as shard_module
-from sql.claims.claim import ScanResult
+from shardclock_server.shards import shard as shard_module
+from shardclock_server.sql.claims.claim import ScanResult
 from tests.support.factories import add_timers
 from tests.support.shard_pool import ShardPool
 from tests.support.verdict import breaches

@@ -11,8 +11,9 @@ from typing import Any
 import asyncpg
 import pytest
 
-from shards.firing import firing_of
-from sql.claims.claim import Scope
+from shardclock_server.shards.firing import firing_of
+from shardclock_server.sql.claims.claim import Scope
+from shardclock_server.timers.model import ClaimedTimer
 from tests.support.factories import (
     BOUND_S,
     HolderClient,
@@ -20,7 +21,6 @@ from tests.support.factories import (
     add_schedule,
     add_timers,
 )
-from timers.model import ClaimedTimer
 
 FIRED = "TRIGGERED"
 CANCELED = "CANCELED"

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 
-from sql.keys.keys import (
+from shardclock_server.sql.keys.keys import (
     ApiKey,
     Proof,
     WantedKey,
@@ -20,10 +20,10 @@ from sql.keys.keys import (
     revoke_key,
     rotate_key,
 )
-from sql.session import NOT_ALLOWED, Session, StatementRefused
-from sql.statements import statement
+from shardclock_server.sql.session import NOT_ALLOWED, Session, StatementRefused
+from shardclock_server.sql.statements import statement
+from shardclock_server.timers.duration import parse_duration
 from tests.support.sql_client import session
-from timers.duration import parse_duration
 
 SHOP = WantedKey("acme", "webshop", ("read", "write"))
 HOUR, DAY = parse_duration("PT1H"), parse_duration("P1D")

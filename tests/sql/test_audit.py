@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sql.audit.acts import NewAct, list_acts, record_act
-from sql.session import StatementRefused
+from shardclock_server.sql.audit.acts import NewAct, list_acts, record_act
+from shardclock_server.sql.session import StatementRefused
 from tests.support.factories import query, value
 from tests.support.sql_client import session
 

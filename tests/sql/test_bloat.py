@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from sql.claims.claim import Scan, claim_due
-from sql.cluster.holders import assign, beat, end_holders, list_holders
-from sql.cluster.leadership import lead
-from sql.session import QUEUE_PLANS, UNSYNCED, Session
+from shardclock_server.sql.claims.claim import Scan, claim_due
+from shardclock_server.sql.cluster.holders import assign, beat, end_holders, list_holders
+from shardclock_server.sql.cluster.leadership import lead
+from shardclock_server.sql.session import QUEUE_PLANS, UNSYNCED, Session
 from tests.support.factories import BOUND_S, add_holder, old_snapshot, query, value
 from tests.support.plans import prepare, taking
 from tests.support.roles import as_role

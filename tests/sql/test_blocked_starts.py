@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncpg
 import pytest
 
-from sql.jobs.runs import DuePlace
+from shardclock_server.sql.jobs.runs import DuePlace
 from tests.support.factories import BOUND_S, HolderClient, query
 from tests.support.job_runs import JobWorker, declare, fire
 from tests.support.jobs import job_spec

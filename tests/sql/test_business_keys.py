@@ -7,16 +7,16 @@ from typing import Any
 import asyncpg
 import pytest
 
-from service import processes
-from service.processes import UnknownProcess
-from sql.processes.instances import find_instances
-from sql.processes.signals import forget_instances
-from sql.session import CLIENT_PLANS, QUEUE_PLANS, Session
-from sql.statements import statement
+from shardclock_server.service import processes
+from shardclock_server.service.processes import UnknownProcess
+from shardclock_server.sql.processes.instances import find_instances
+from shardclock_server.sql.processes.signals import forget_instances
+from shardclock_server.sql.session import CLIENT_PLANS, QUEUE_PLANS, Session
+from shardclock_server.sql.statements import statement
+from shardclock_server.timers.refusal import Refusal
 from tests.support.bpmn import model
 from tests.support.factories import query
 from tests.support.plans import Prepared
-from timers.refusal import Refusal
 
 MODEL = model('<startEvent id="s"/><userTask id="u"/>', connected="s>u")
 FIND = "find_instances_by_business_key"

@@ -8,12 +8,12 @@ from random import Random
 
 import pytest
 
+from shardclock_server.timers.duration import later, parse_duration
+from shardclock_server.timers.offsets import clock_changes
+from shardclock_server.timers.refusal import InvalidTimer
+from shardclock_server.timers.zone import NO_ZONES, to_utc, zone_of
 from tests.support.factories import HolderClient, query
 from tests.support.sql_client import refusal, schedule
-from timers.duration import later, parse_duration
-from timers.offsets import clock_changes
-from timers.refusal import InvalidTimer
-from timers.zone import NO_ZONES, to_utc, zone_of
 
 HOUR = timedelta(hours=1)
 # To Postgres these are abbreviations, too, of an offset that no summer changes.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sql.claims.claim import still_leased
+from shardclock_server.sql.claims.claim import still_leased
 from tests.support.factories import (
     HolderClient,
     add_schedule,

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from sql.claims.claim import Scope, still_leased
-from sql.cluster.holders import end_holders
+from shardclock_server.sql.claims.claim import Scope, still_leased
+from shardclock_server.sql.cluster.holders import end_holders
+from shardclock_server.timers.model import ClaimedTimer
 from tests.support.factories import (
     BOUND_S,
     HolderClient,
@@ -20,7 +21,6 @@ from tests.support.factories import (
     query,
     value,
 )
-from timers.model import ClaimedTimer
 
 FIRED = "TRIGGERED"
 SCOPES: tuple[Scope, ...] = ("own", "sweep", "outage")

@@ -8,10 +8,10 @@ from collections import Counter
 
 import pytest
 
-from sql.clients.outcomes import Scheduled
-from sql.clients.scheduling import Batch
-from sql.clients.verbs import TimerRef, cancel_timer
-from sql.session import StoreUnavailable
+from shardclock_server.sql.clients.outcomes import Scheduled
+from shardclock_server.sql.clients.scheduling import Batch
+from shardclock_server.sql.clients.verbs import TimerRef, cancel_timer
+from shardclock_server.sql.session import StoreUnavailable
 from tests.support.factories import (
     HolderClient,
     add_holder,

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from sql.clients.outcomes import Refused, Scheduled
-from sql.clients.scheduling import Batch, draw_keys, schedule_timers
-from sql.clients.verbs import TimerRef, cancel_timer, pause_timer, resume_timer
+from shardclock_server.sql.clients.outcomes import Refused, Scheduled
+from shardclock_server.sql.clients.scheduling import Batch, draw_keys, schedule_timers
+from shardclock_server.sql.clients.verbs import TimerRef, cancel_timer, pause_timer, resume_timer
 from tests.support.factories import (
     HolderClient,
     pending_rows,

@@ -13,10 +13,10 @@ import pytest
 from shardclock.log import GroupDiffers, LogRecord, async_consuming
 from shardclock.log.async_groups import open_group
 from shardclock.log.async_link import CHANNEL
-from sql.hints import HintListener
-from sql.log.groups import list_aside, reset_group
-from sql.log.hints import send_hint
-from sql.session import Connection, StoreUnavailable
+from shardclock_server.sql.hints import HintListener
+from shardclock_server.sql.log.groups import list_aside, reset_group
+from shardclock_server.sql.log.hints import send_hint
+from shardclock_server.sql.session import Connection, StoreUnavailable
 from tests.support.consumers import append, capture_logs, consume, consume_once, group_of, member_session, until
 from tests.support.consumers import consuming as at_work
 from tests.support.factories import BOUND_S, query, value

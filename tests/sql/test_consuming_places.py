@@ -15,8 +15,8 @@ from shardclock.log import LogRecord
 from shardclock.log import async_consuming as consuming_module
 from shardclock.log.async_groups import open_group
 from shardclock.log.async_leasing import lease_batch
-from sql.log.partitions import drop_log_partition, ensure_log_partitions
-from sql.session import Connection
+from shardclock_server.sql.log.partitions import drop_log_partition, ensure_log_partitions
+from shardclock_server.sql.session import Connection
 from tests.support import sql_client
 from tests.support.consumers import append, consume, consume_once, consuming, group_of, member_session, until
 from tests.support.factories import BOUND_S, live_through, query

@@ -12,7 +12,7 @@ import pytest
 
 from shardclock.log import AsyncBatch as Batch
 from shardclock.log import LogRecord
-from sql.session import Connection
+from shardclock_server.sql.session import Connection
 from tests.support.consumers import append, capture_logs, consume, consume_leased, consuming, group_of, until
 from tests.support.factories import query
 from tests.support.roles import as_role

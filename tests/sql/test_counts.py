@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from sql.claims.fire import pause_faulty
-from sql.metrics.measures import measure_cluster
-from sql.session import Session
+from shardclock_server.sql.claims.fire import pause_faulty
+from shardclock_server.sql.metrics.measures import measure_cluster
+from shardclock_server.sql.session import Session
 from tests.support.factories import HolderClient, add_holder, add_schedule, add_timers
 from tests.support.roles import as_role
 

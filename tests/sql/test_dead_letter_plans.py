@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from sql.deliveries.dead_letters import DeadLetterFilter, find_dead_letter_keys
-from sql.session import EACH_TIME
+from shardclock_server.sql.deliveries.dead_letters import DeadLetterFilter, find_dead_letter_keys
+from shardclock_server.sql.session import EACH_TIME
 from tests.support.deliveries import bury
 from tests.support.factories import query
 from tests.support.plans import prepare

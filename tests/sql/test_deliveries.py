@@ -8,8 +8,8 @@ from datetime import timedelta
 
 import pytest
 
-from sql.cluster.holders import end_holders
-from sql.session import StatementRefused
+from shardclock_server.sql.cluster.holders import end_holders
+from shardclock_server.sql.session import StatementRefused
 from tests.support.deliveries import HANDLER, WorkerClient, add_worker, declare, deliver, deliveries
 from tests.support.factories import HolderClient, add_schedule, add_timers, intents, query, value
 

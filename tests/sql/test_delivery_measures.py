@@ -8,11 +8,11 @@ from datetime import datetime
 
 import pytest
 
-from sql.cluster.holders import WORKER, end_holders
-from sql.cluster.leadership import scale
-from sql.metrics.deliveries import COUNTED_MAX, count_dead_letters, measure_deliveries
-from sql.metrics.measures import measure_cluster
-from sql.session import QUEUE_PLANS, Session
+from shardclock_server.sql.cluster.holders import WORKER, end_holders
+from shardclock_server.sql.cluster.leadership import scale
+from shardclock_server.sql.metrics.deliveries import COUNTED_MAX, count_dead_letters, measure_deliveries
+from shardclock_server.sql.metrics.measures import measure_cluster
+from shardclock_server.sql.session import QUEUE_PLANS, Session
 from tests.support.deliveries import HANDLER, WorkerClient, add_deliveries, add_worker, bury, declare, failed
 from tests.support.factories import query, value
 from tests.support.plans import prepare

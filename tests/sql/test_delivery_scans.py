@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from sql.deliveries.claim import DeliveryScan, Lane, Position, claim_deliveries
+from shardclock_server.sql.deliveries.claim import DeliveryScan, Lane, Position, claim_deliveries
 from tests.support.deliveries import HANDLER, WorkerClient, add_deliveries, add_worker, declare
 from tests.support.factories import query
 from tests.support.plans import prepare

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from sql.deliveries.dead_letters import redrive_dead_letters
-from sql.deliveries.find import DeliveryFilter, FoundDelivery, find_deliveries
-from sql.deliveries.verbs import cancel_delivery, retry_deliveries, retry_delivery
-from sql.session import Session, StatementRefused
+from shardclock_server.sql.deliveries.dead_letters import redrive_dead_letters
+from shardclock_server.sql.deliveries.find import DeliveryFilter, FoundDelivery, find_deliveries
+from shardclock_server.sql.deliveries.verbs import cancel_delivery, retry_deliveries, retry_delivery
+from shardclock_server.sql.session import Session, StatementRefused
 from tests.support.deliveries import (
     HANDLER,
     WorkerClient,

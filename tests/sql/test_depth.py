@@ -7,14 +7,14 @@ import json
 import asyncpg
 import pytest
 
-from service import processes
 from shardclock import recorded
 from shardclock.jsonb import DEPTH_MAX
-from sql.processes.variables import write_variables
-from sql.session import Session
+from shardclock_server.service import processes
+from shardclock_server.sql.processes.variables import write_variables
+from shardclock_server.sql.session import Session
+from shardclock_server.timers.refusal import Refusal
 from tests.support.bpmn import model
 from tests.support.factories import query, value
-from timers.refusal import Refusal
 
 SENTENCE = r"is nested deeper than 100 levels; flatten it"
 TASK = model('<startEvent id="s"/><userTask id="u"/>', connected="s>u")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from sql.dsn import Dsn, InvalidDsn
-from sql.session import Session, StoreUnavailable
+from shardclock_server.sql.dsn import Dsn, InvalidDsn
+from shardclock_server.sql.session import Session, StoreUnavailable
 from tests.support.roles import as_role
 from tests.support.sql_client import session
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from sql.deliveries.claim import DeliveryScan, Lane, Position, claim_deliveries, find_due_lanes
+from shardclock_server.sql.deliveries.claim import DeliveryScan, Lane, Position, claim_deliveries, find_due_lanes
 from tests.support.deliveries import WorkerClient, add_deliveries, add_worker
 from tests.support.factories import query
 from tests.support.plans import prepare

@@ -13,8 +13,8 @@ from typing import Any
 import asyncpg
 import pytest
 
-from sql.session import QUEUE_PLANS
-from sql.statements import statement
+from shardclock_server.sql.session import QUEUE_PLANS
+from shardclock_server.sql.statements import statement
 from tests.support.factories import BOUND_S
 from tests.support.statement_headers import NAMES
 

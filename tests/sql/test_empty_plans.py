@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncpg
 import pytest
 
-from service.processes import deploy
-from sql.session import Session
+from shardclock_server.service.processes import deploy
+from shardclock_server.sql.session import Session
 from tests.support.bpmn import model
 from tests.support.factories import BOUND_S
 

@@ -8,7 +8,7 @@ from uuid import uuid4
 import asyncpg
 import pytest
 
-from sql.migrate import WrongEncoding, as_script, migrate, require_current
+from shardclock_server.sql.migrate import WrongEncoding, as_script, migrate, require_current
 from tests.support.factories import BOUND_S, query, value
 from tests.support.postgres import Server
 from tests.support.sql_client import session

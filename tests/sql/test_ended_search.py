@@ -6,9 +6,9 @@ from itertools import pairwise
 
 import pytest
 
-from sql.clients import history
-from sql.clients.history import Filter, find_timers
-from sql.session import Session
+from shardclock_server.sql.clients import history
+from shardclock_server.sql.clients.history import Filter, find_timers
+from shardclock_server.sql.session import Session
 from tests.support.factories import add_timers, query
 from tests.support.sql_client import session
 
@@ -90,7 +90,7 @@ async def test_steps_grow_while_they_are_quick_and_shrink_when_they_are_not(monk
         nonlocal now_s
         now_s += step_s
 
-    monkeypatch.setattr("sql.clients.history.time.monotonic", lambda: now_s)
+    monkeypatch.setattr("shardclock_server.sql.clients.history.time.monotonic", lambda: now_s)
     steps = history._Steps()
     lengths = [steps.length]
     for step_s in (0.05, 0.05, 0.2, 0.2, 0.2):

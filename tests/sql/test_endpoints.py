@@ -9,9 +9,9 @@ from typing import Any
 import asyncpg
 import pytest
 
-from sql.cluster.leadership import lead
-from sql.deliveries.hints import send_delivery_hint
-from sql.endpoints.endpoints import (
+from shardclock_server.sql.cluster.leadership import lead
+from shardclock_server.sql.deliveries.hints import send_delivery_hint
+from shardclock_server.sql.endpoints.endpoints import (
     EndpointName,
     StoredEndpoint,
     add_endpoint,
@@ -23,7 +23,7 @@ from sql.endpoints.endpoints import (
     remove_endpoint,
     set_secrets,
 )
-from sql.session import Session, StatementRefused
+from shardclock_server.sql.session import Session, StatementRefused
 from tests.support.deliveries import HANDLER, WorkerClient, add_worker, declare, deliver
 from tests.support.factories import BOUND_S, HolderClient, query
 from tests.support.roles import as_role

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sql.log.ends import find_ends, records_at, skim_ends
-from sql.session import Session
+from shardclock_server.sql.log.ends import find_ends, records_at, skim_ends
+from shardclock_server.sql.session import Session
 from tests.support.factories import BOUND_S, query
 
 # Whether nothing more becomes of a timer with this target after a record with this intent, and this policy.

@@ -15,11 +15,12 @@ from typing import Any
 
 import pytest
 
-from keepers.clock import seconds_of
-from shards.firing import firing_of, planning_of
-from shards.queue import TimerQueue
-from sql.claims.claim import leased_by, still_leased
-from sql.claims.fire import Firing, pause_faulty, plan_schedules
+from shardclock_server.keepers.clock import seconds_of
+from shardclock_server.shards.firing import firing_of, planning_of
+from shardclock_server.shards.queue import TimerQueue
+from shardclock_server.sql.claims.claim import leased_by, still_leased
+from shardclock_server.sql.claims.fire import Firing, pause_faulty, plan_schedules
+from shardclock_server.timers.model import ClaimedTimer
 from tests.support.factories import (
     BOUND_S,
     HolderClient,
@@ -31,7 +32,6 @@ from tests.support.factories import (
     query,
     value,
 )
-from timers.model import ClaimedTimer
 
 ME = 101
 YEARLY = "0 0 8 1 1 *"

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from sql.claims.fire import Firing
-from sql.session import StatementRefused
+from shardclock_server.sql.claims.fire import Firing
+from shardclock_server.sql.session import StatementRefused
 from tests.support.factories import (
     HolderClient,
     add_schedule,

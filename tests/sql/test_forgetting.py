@@ -7,9 +7,9 @@ from datetime import timedelta
 import asyncpg
 import pytest
 
-from sql.processes.signals import forget_instances
-from sql.session import Session
-from sql.statements import statement
+from shardclock_server.sql.processes.signals import forget_instances
+from shardclock_server.sql.session import Session
+from shardclock_server.sql.statements import statement
 from tests.support.factories import query, value
 from tests.support.plans import prepare
 

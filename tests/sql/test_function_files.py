@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sql.scripts import functions, in_order, steps
+from shardclock_server.sql.scripts import functions, in_order, steps
 from tests.support import ROOT
 from tests.support.factories import query
 from tests.support.statement_headers import Header

@@ -8,11 +8,11 @@ from typing import Any
 import asyncpg
 import pytest
 
+from shardclock_server.timers.refusal import shortened
+from shardclock_server.timers.schedule import first_of, parse_schedule
 from tests.support.factories import HolderClient, add_holder, add_schedule, add_timers, ended_rule, query, value
 from tests.support.roles import OPERATOR
 from tests.support.sql_client import refusal, schedule
-from timers.refusal import shortened
-from timers.schedule import first_of, parse_schedule
 
 BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
 

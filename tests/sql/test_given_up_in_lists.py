@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from sql.processes.incidents import IncidentFilter, find_incidents
-from sql.processes.instances import find_instance, find_instances
-from sql.session import CLIENT_PLANS, QUEUE_PLANS, Session
+from shardclock_server.sql.processes.incidents import IncidentFilter, find_incidents
+from shardclock_server.sql.processes.instances import find_instance, find_instances
+from shardclock_server.sql.session import CLIENT_PLANS, QUEUE_PLANS, Session
 from tests.support.factories import query
 from tests.support.given_up import give_up_starts
 from tests.support.plans import Prepared, arguments_of, prepare_as

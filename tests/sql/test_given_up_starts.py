@@ -8,10 +8,10 @@ import json
 import asyncpg
 import pytest
 
-from service import processes
-from sql.metrics.processes import measure_processes
-from sql.processes.instances import cancel_instance, find_instance, set_variables
-from sql.session import Session
+from shardclock_server.service import processes
+from shardclock_server.sql.metrics.processes import measure_processes
+from shardclock_server.sql.processes.instances import cancel_instance, find_instance, set_variables
+from shardclock_server.sql.session import Session
 from tests.support.bpmn import model
 from tests.support.factories import query, value
 from tests.support.sql_client import session as as_role

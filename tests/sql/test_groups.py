@@ -16,8 +16,8 @@ from shardclock.log.async_groups import note_failure, open_group
 from shardclock.log.async_leasing import lease_batch
 from shardclock.log.async_reading import log_end, read_log
 from shardclock.log.place import PartitionPlace
-from sql.log.groups import drop_group, list_groups, place_of, reset_group
-from sql.session import StatementRefused
+from shardclock_server.sql.log.groups import drop_group, list_groups, place_of, reset_group
+from shardclock_server.sql.session import StatementRefused
 from tests.support import sql_client
 from tests.support.consumers import (
     append,

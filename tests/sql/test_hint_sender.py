@@ -10,8 +10,8 @@ import asyncpg
 import pytest
 
 from shardclock.log.async_link import CHANNEL
-from sql.hint_sender import GAP_MAX_S, GAP_OF_MANY_S, GAP_S, NOBODY_S, HintSender, gap_s
-from sql.log.hints import send_hint
+from shardclock_server.sql.hint_sender import GAP_MAX_S, GAP_OF_MANY_S, GAP_S, NOBODY_S, HintSender, gap_s
+from shardclock_server.sql.log.hints import send_hint
 from tests.support.factories import BOUND_S, HolderClient, add_holder, add_timers, query
 from tests.support.roles import as_role
 from tests.support.shard_pool import pool_of

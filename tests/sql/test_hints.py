@@ -8,10 +8,10 @@ import signal
 
 import pytest
 
-import sql.hints
-from sql.deliveries.hints import DELIVERIES
-from sql.hints import HintListener
-from sql.session import Session, StoreUnavailable
+import shardclock_server.sql.hints
+from shardclock_server.sql.deliveries.hints import DELIVERIES
+from shardclock_server.sql.hints import HintListener
+from shardclock_server.sql.session import Session, StoreUnavailable
 
 
 async def listen_on(listener: HintListener) -> None:
@@ -24,7 +24,7 @@ async def listen_on(listener: HintListener) -> None:
 async def test_a_connection_that_has_fallen_silent_is_asked_for_an_answer(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sql.hints, "SILENCE_S", 0.05)
+    monkeypatch.setattr(shardclock_server.sql.hints, "SILENCE_S", 0.05)
     async with Session(dsn, application="test", timeout_s=0.5) as session:
         listener = HintListener(session, DELIVERIES)
         assert await listener.wait(0.01), "it may have missed one before it listened"

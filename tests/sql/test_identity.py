@@ -11,11 +11,11 @@ import asyncpg
 import pytest
 
 from shardclock.log.async_reading import read_log
-from sql.cluster.holders import SHARD, Incarnation, beat, end_holders, list_holders, register_holder
-from sql.cluster.identity import read_identity, release
-from sql.cluster.leadership import lead
-from sql.metrics.measures import measure_cluster
-from sql.session import Session
+from shardclock_server.sql.cluster.holders import SHARD, Incarnation, beat, end_holders, list_holders, register_holder
+from shardclock_server.sql.cluster.identity import read_identity, release
+from shardclock_server.sql.cluster.leadership import lead
+from shardclock_server.sql.metrics.measures import measure_cluster
+from shardclock_server.sql.session import Session
 from tests.support.factories import BOUND_S, HolderClient, add_timers, ends, query, waits
 
 ME, OTHER, OLDER = 1, 2, 3

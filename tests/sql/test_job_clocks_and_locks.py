@@ -6,10 +6,10 @@ from datetime import timedelta
 
 import pytest
 
-from jobs.states import JobState, RunOutcome
-from sql.cluster.holders import end_holders
-from sql.jobs.declare import MENDED_MAX, mend_job_waits
-from sql.jobs.runs import advance_runs
+from shardclock_server.jobs.states import JobState, RunOutcome
+from shardclock_server.sql.cluster.holders import end_holders
+from shardclock_server.sql.jobs.declare import MENDED_MAX, mend_job_waits
+from shardclock_server.sql.jobs.runs import advance_runs
 from tests.support.factories import HolderClient, query, value
 from tests.support.job_runs import LEASE_S, JobWorker, declare, fire, is_whole, job_of, outcomes, said_of
 from tests.support.jobs import job_spec

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from jobs.states import JobState, RunOutcome
-from sql.jobs.declare import FORGOTTEN_MAX, KEPT_RUNS, prune_runs
-from sql.jobs.runs import BegunRun, advance_runs
+from shardclock_server.jobs.states import JobState, RunOutcome
+from shardclock_server.sql.jobs.declare import FORGOTTEN_MAX, KEPT_RUNS, prune_runs
+from shardclock_server.sql.jobs.runs import BegunRun, advance_runs
 from tests.support.factories import HolderClient, query, value
 from tests.support.job_runs import JobWorker, declare, fire, is_whole, job_of, outcomes, runs_of
 from tests.support.jobs import job_spec

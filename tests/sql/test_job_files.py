@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from jobs.states import RunOutcome
-from sql.jobs.declare import declare_jobs
-from sql.session import StatementRefused
+from shardclock_server.jobs.states import RunOutcome
+from shardclock_server.sql.jobs.declare import declare_jobs
+from shardclock_server.sql.session import StatementRefused
 from tests.support.factories import HolderClient, ends, query, value, waits
 from tests.support.job_runs import JobWorker, declare, fire, is_whole, job_of, said_of
 from tests.support.jobs import job_spec

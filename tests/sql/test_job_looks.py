@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from jobs.states import RunOutcome
-from sql.jobs.runs import advance_runs
+from shardclock_server.jobs.states import RunOutcome
+from shardclock_server.sql.jobs.runs import advance_runs
 from tests.support.factories import HolderClient, query
 from tests.support.job_runs import JobWorker, declare, fire, runs_of, said_of
 from tests.support.jobs import job_spec

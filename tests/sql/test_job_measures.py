@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from jobs.states import RunOutcome
-from sql.jobs.runs import advance_runs
-from sql.metrics.deliveries import measure_deliveries
-from sql.metrics.jobs import JobMeasures, JobsMeasured, measure_jobs
-from sql.session import QUEUE_PLANS, Session
+from shardclock_server.jobs.states import RunOutcome
+from shardclock_server.sql.jobs.runs import advance_runs
+from shardclock_server.sql.metrics.deliveries import measure_deliveries
+from shardclock_server.sql.metrics.jobs import JobMeasures, JobsMeasured, measure_jobs
+from shardclock_server.sql.session import QUEUE_PLANS, Session
 from tests.support.factories import HolderClient, query, value
 from tests.support.job_runs import JobWorker, declare, fire
 from tests.support.jobs import job_spec

@@ -9,9 +9,9 @@ from itertools import pairwise
 
 import pytest
 
-from jobs.ending import Ending
-from jobs.states import JobState, RunOutcome
-from sql.jobs.runs import BegunRun, EndedRun, How, record_late_runs
+from shardclock_server.jobs.ending import Ending
+from shardclock_server.jobs.states import JobState, RunOutcome
+from shardclock_server.sql.jobs.runs import BegunRun, EndedRun, How, record_late_runs
 from tests.support.factories import HolderClient, query, value
 from tests.support.job_runs import LEASE_S, JobWorker, declare, fire, is_whole, job_of, outcomes, runs_of
 from tests.support.jobs import job_spec

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from jobs.states import RunOutcome
-from shards.settings import ShardSettings
-from shards.shard import Shard
-from sql.deliveries.claim import DeliveryScan, claim_deliveries
-from sql.jobs.declare import prune_runs, tend_jobs
-from sql.session import Session
+from shardclock_server.jobs.states import RunOutcome
+from shardclock_server.shards.settings import ShardSettings
+from shardclock_server.shards.shard import Shard
+from shardclock_server.sql.deliveries.claim import DeliveryScan, claim_deliveries
+from shardclock_server.sql.jobs.declare import prune_runs, tend_jobs
+from shardclock_server.sql.session import Session
 from tests.support.factories import HolderClient, add_holder, query, value
 from tests.support.job_runs import JobWorker, declare, fire, is_whole, job_of, runs_of, said_of
 from tests.support.jobs import job_spec

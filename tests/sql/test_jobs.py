@@ -7,10 +7,10 @@ from datetime import timedelta
 
 import pytest
 
-from jobs.ending import Ending
-from jobs.states import RunOutcome
-from sql.cluster.holders import end_holders
-from sql.jobs.runs import EndedRun, How, record_late_runs
+from shardclock_server.jobs.ending import Ending
+from shardclock_server.jobs.states import RunOutcome
+from shardclock_server.sql.cluster.holders import end_holders
+from shardclock_server.sql.jobs.runs import EndedRun, How, record_late_runs
 from tests.support.factories import HolderClient, query, value
 from tests.support.job_runs import (
     LEASE_S,

@@ -14,7 +14,7 @@ from typing import Any
 
 import asyncpg
 
-from sql.statements import statement
+from shardclock_server.sql.statements import statement
 from tests.support.factories import BOUND_S, query
 from tests.support.statement_headers import NAMES
 

@@ -14,12 +14,13 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from embedded.server import EmbeddedPostgres
-from sql.clients.outcomes import KeyTaken, Scheduled
-from sql.clients.scheduling import Batch, draw_keys, schedule_timers
-from sql.clients.verbs import TimerRef, cancel_timer
-from sql.cluster.identity import release
-from sql.session import StoreUnavailable
+from shardclock_server.embedded.server import EmbeddedPostgres
+from shardclock_server.sql.clients.outcomes import KeyTaken, Scheduled
+from shardclock_server.sql.clients.scheduling import Batch, draw_keys, schedule_timers
+from shardclock_server.sql.clients.verbs import TimerRef, cancel_timer
+from shardclock_server.sql.cluster.identity import release
+from shardclock_server.sql.session import StoreUnavailable
+from shardclock_server.timers.model import NewTimer
 from tests.conftest import VERSIONS
 from tests.support.factories import (
     BOUND_S,
@@ -38,7 +39,6 @@ from tests.support.roles import OPERATOR, migrate_with_roles
 from tests.support.shard_pool import pool_of
 from tests.support.sql_client import refusal, schedule, session
 from tests.support.waiting import eventually
-from timers.model import NewTimer
 
 BACK = "select setval('shardclock.timer_key_seq', 1, false)"
 # As write_named does.

@@ -6,18 +6,18 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from shards.families import LAG_EDGES
-from shards.firing import firing_of
-from sql.claims.claim import Scan, claim_due
-from sql.claims.fire import fire_due
-from sql.claims.rows import Lags
-from sql.clients.verbs import TimerRef, pause_timer, reschedule_timer, resume_timer, run_timer
-from sql.metrics.measures import measure_cluster
-from sql.metrics.status import read_status
+from shardclock_server.shards.families import LAG_EDGES
+from shardclock_server.shards.firing import firing_of
+from shardclock_server.sql.claims.claim import Scan, claim_due
+from shardclock_server.sql.claims.fire import fire_due
+from shardclock_server.sql.claims.rows import Lags
+from shardclock_server.sql.clients.verbs import TimerRef, pause_timer, reschedule_timer, resume_timer, run_timer
+from shardclock_server.sql.metrics.measures import measure_cluster
+from shardclock_server.sql.metrics.status import read_status
+from shardclock_server.timers.duration import parse_duration
 from tests.support.factories import HolderClient, add_holder, add_schedule, add_timers, query
 from tests.support.roles import OPERATOR
 from tests.support.sql_client import schedule
-from timers.duration import parse_duration
 
 HOUR_S, DAY_S = 3_600.0, 86_400.0
 QUICK_S = 20.0  # whatever takes a test a moment

@@ -8,7 +8,7 @@ from shardclock.log import AsyncBatch as Batch
 from shardclock.log import LeaseLost
 from shardclock.log.async_groups import note_failure, open_group
 from shardclock.log.async_leasing import lease_batch
-from sql.log.groups import drop_group, reset_group
+from shardclock_server.sql.log.groups import drop_group, reset_group
 from tests.support import sql_client
 from tests.support.consumers import append, consume_leased, consume_once, group_of, member_session, until
 from tests.support.consumers import consuming as at_work

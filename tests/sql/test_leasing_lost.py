@@ -11,7 +11,7 @@ from shardclock.log import AsyncBatch as Batch
 from shardclock.log import LeaseLost
 from shardclock.log.async_link import AsyncLink
 from shardclock.log.place import PartitionPlace
-from sql.session import StatementRefused
+from shardclock_server.sql.session import StatementRefused
 from tests.support.consumers import append, capture_logs, connecting, consume_leased, group_of, until
 from tests.support.consumers import consuming as at_work
 from tests.support.factories import BOUND_S, query, value

@@ -14,7 +14,7 @@ from shardclock.log import AsyncBatch as Batch
 from shardclock.log.async_leasing import lease_batch
 from shardclock.log.async_link import AsyncLink
 from shardclock.sql.statement import Statement, statement
-from sql.log.groups import list_aside
+from shardclock_server.sql.log.groups import list_aside
 from tests.support import ROOT
 from tests.support.consumers import append, capture_logs, consume_leased, group_of, until
 from tests.support.consumers import consuming as at_work

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from sql.deliveries.claim import ClaimedDelivery, renew_deliveries
-from sql.deliveries.settle import Unsettled, settle_deliveries
-from sql.session import StoreLocked
+from shardclock_server.sql.deliveries.claim import ClaimedDelivery, renew_deliveries
+from shardclock_server.sql.deliveries.settle import Unsettled, settle_deliveries
+from shardclock_server.sql.session import StoreLocked
 from tests.support.deliveries import (
     HANDLER,
     WorkerClient,

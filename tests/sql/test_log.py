@@ -16,8 +16,8 @@ import pytest
 
 from shardclock.log import LogRecord
 from shardclock.log.async_reading import log_end, read_log
-from sql.log.records import follow
-from sql.session import Connection
+from shardclock_server.sql.log.records import follow
+from shardclock_server.sql.session import Connection
 from tests.support import ROOT
 from tests.support.consumers import consume, consume_once
 from tests.support.consumers import member_session as session

@@ -6,7 +6,7 @@ import asyncpg
 import pytest
 
 from shardclock.log.async_reading import log_end, read_log
-from sql.session import Session, StatementRefused
+from shardclock_server.sql.session import Session, StatementRefused
 from tests.support.factories import HolderClient, add_holder, add_schedule, add_timers, query, value, waits
 from tests.support.log_writers import fire_leased, foreign_write, keys_in, told
 from tests.support.roles import SUPERUSER

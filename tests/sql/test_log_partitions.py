@@ -7,8 +7,8 @@ import asyncio
 import asyncpg
 import pytest
 
-from sql.log.partitions import drop_log_partition, ensure_log_partitions
-from sql.session import StoreUnavailable
+from shardclock_server.sql.log.partitions import drop_log_partition, ensure_log_partitions
+from shardclock_server.sql.session import StoreUnavailable
 from tests.support import sql_client
 from tests.support.consumers import consume_once
 from tests.support.factories import (

@@ -9,16 +9,23 @@ from datetime import UTC, datetime
 
 import pytest
 
-from metrics.families import TABLE
-from metrics.tables import AGE_EDGES, AGES, FROM_EVER_ON
-from sql.cluster.holders import SHARD, end_holders
-from sql.cluster.leadership import lead, resign, scale, set_policy, set_ramp
-from sql.metrics.forecast import MINUTES, read_forecast
-from sql.metrics.measures import EVER, ClusterMeasures, DueCounts, count_due, measure_cluster, measure_tables
-from sql.metrics.status import recent_of
-from sql.scripts import steps
-from sql.session import Session
-from sql.statements import statement
+from shardclock_server.metrics.families import TABLE
+from shardclock_server.metrics.tables import AGE_EDGES, AGES, FROM_EVER_ON
+from shardclock_server.sql.cluster.holders import SHARD, end_holders
+from shardclock_server.sql.cluster.leadership import lead, resign, scale, set_policy, set_ramp
+from shardclock_server.sql.metrics.forecast import MINUTES, read_forecast
+from shardclock_server.sql.metrics.measures import (
+    EVER,
+    ClusterMeasures,
+    DueCounts,
+    count_due,
+    measure_cluster,
+    measure_tables,
+)
+from shardclock_server.sql.metrics.status import recent_of
+from shardclock_server.sql.scripts import steps
+from shardclock_server.sql.session import Session
+from shardclock_server.sql.statements import statement
 from tests.support.factories import HolderClient, add_holder, add_timers, query, seconds, value
 from tests.support.roles import OPERATOR, as_role
 

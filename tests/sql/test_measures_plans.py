@@ -7,15 +7,15 @@ from datetime import timedelta
 
 import pytest
 
-from coordinator.scaling import Scaling
-from coordinator.settings import CoordinatorSettings
-from metrics.reading import Reading
-from metrics.tables import AGE_EDGES, FROM_EVER_ON
-from sql.cluster.holders import SHARD
-from sql.metrics.forecast import EDGES, read_forecast
-from sql.metrics.measures import EVER, count_due
-from sql.metrics.status import OVERDUE_EDGES
-from sql.session import QUEUE_PLANS, Session
+from shardclock_server.coordinator.scaling import Scaling
+from shardclock_server.coordinator.settings import CoordinatorSettings
+from shardclock_server.metrics.reading import Reading
+from shardclock_server.metrics.tables import AGE_EDGES, FROM_EVER_ON
+from shardclock_server.sql.cluster.holders import SHARD
+from shardclock_server.sql.metrics.forecast import EDGES, read_forecast
+from shardclock_server.sql.metrics.measures import EVER, count_due
+from shardclock_server.sql.metrics.status import OVERDUE_EDGES
+from shardclock_server.sql.session import QUEUE_PLANS, Session
 from tests.support.factories import add_timers, query, value
 from tests.support.plans import DUE, FAR, SLOTS, counting, prepare, window_values
 from tests.support.roles import as_role

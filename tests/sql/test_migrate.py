@@ -10,10 +10,10 @@ from uuid import uuid4
 import asyncpg
 import pytest
 
-from sql import migrate as module
-from sql.migrate import Applied, TablesInUse, WrongSchema, as_script, migrate, require_current
-from sql.scripts import Script, functions, removed, steps
-from sql.session import StatementRefused
+from shardclock_server.sql import migrate as module
+from shardclock_server.sql.migrate import Applied, TablesInUse, WrongSchema, as_script, migrate, require_current
+from shardclock_server.sql.scripts import Script, functions, removed, steps
+from shardclock_server.sql.session import StatementRefused
 from tests.conftest import VERSIONS
 from tests.support.factories import BOUND_S, query, value
 from tests.support.postgres import Server

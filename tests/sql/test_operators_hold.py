@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
-from sql.cluster.holders import SHARD, Incarnation, beat, list_holders, register_holder
-from sql.cluster.identity import hold, read_identity, release
-from sql.cluster.leadership import lead
-from sql.metrics.measures import measure_cluster
-from sql.session import Session, StatementRefused
+from shardclock_server.sql.cluster.holders import SHARD, Incarnation, beat, list_holders, register_holder
+from shardclock_server.sql.cluster.identity import hold, read_identity, release
+from shardclock_server.sql.cluster.leadership import lead
+from shardclock_server.sql.metrics.measures import measure_cluster
+from shardclock_server.sql.session import Session, StatementRefused
 from tests.support.deliveries import HANDLER, WorkerClient, add_worker, declare, deliver
 from tests.support.factories import HolderClient, add_holder, add_timers, query, value
 from tests.support.roles import as_role

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sql.clients.history import Filter, find_timers
-from sql.log.records import read_own
+from shardclock_server.sql.clients.history import Filter, find_timers
+from shardclock_server.sql.log.records import read_own
 from tests.support.factories import add_timers, query
 from tests.support.sql_client import session as session_of
 

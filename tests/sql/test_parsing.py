@@ -12,16 +12,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from shards.firing import planning_of
+from shardclock_server.shards.firing import planning_of
+from shardclock_server.timers.duration import parse_duration
+from shardclock_server.timers.refusal import InvalidTimer
+from shardclock_server.timers.repeat import Repeat
+from shardclock_server.timers.schedule import first_of, parse_schedule
+from shardclock_server.timers.zone import zone_of
 from tests.support.factories import HolderClient, add_holder, query
 from tests.support.refused_rules import REFUSED_CRON, REFUSED_REPEATS, drawn_rule
 from tests.support.roles import SUPERUSER
 from tests.support.sql_client import refusal, schedule
-from timers.duration import parse_duration
-from timers.refusal import InvalidTimer
-from timers.repeat import Repeat
-from timers.schedule import first_of, parse_schedule
-from timers.zone import zone_of
 
 MICROSECOND = timedelta(microseconds=1)
 

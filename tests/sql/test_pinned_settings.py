@@ -17,16 +17,16 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from sql.clients.outcomes import Refused, Scheduled
-from sql.clients.scheduling import draw_keys, schedule_timers
-from sql.clients.writing import Drawn
-from sql.pinned import PINNED
-from sql.session import UNSYNCED, Session, StatementRefused
+from shardclock_server.sql.clients.outcomes import Refused, Scheduled
+from shardclock_server.sql.clients.scheduling import draw_keys, schedule_timers
+from shardclock_server.sql.clients.writing import Drawn
+from shardclock_server.sql.pinned import PINNED
+from shardclock_server.sql.session import UNSYNCED, Session, StatementRefused
+from shardclock_server.timers.model import NewTimer
 from tests.support.cli_asserts import NOT_THERE, assert_refused
 from tests.support.factories import BOUND_S, HolderClient, add_holder, ends, intents, query, until_blocked, waits
 from tests.support.program import Shell
 from tests.support.roles import SUPERUSER
-from timers.model import NewTimer
 
 HOSTILE = {
     "default_transaction_isolation": "'repeatable read'",

@@ -10,7 +10,7 @@ from itertools import product
 import asyncpg
 import pytest
 
-from sql.session import QUEUE_PLANS
+from shardclock_server.sql.session import QUEUE_PLANS
 from tests.support.factories import HolderClient, add_holder, add_timers, query, value
 from tests.support.plans import LEASE, SLOTS, VERBS, firing, prepare, taking, version_of
 from tests.support.postgres import Server

@@ -7,9 +7,18 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from sql.cluster.holders import SHARD
-from sql.cluster.leadership import Policy, follow_forecast, hand_over, lead, read_policy, resign, scale, set_policy
-from sql.session import Session, StatementRefused
+from shardclock_server.sql.cluster.holders import SHARD
+from shardclock_server.sql.cluster.leadership import (
+    Policy,
+    follow_forecast,
+    hand_over,
+    lead,
+    read_policy,
+    resign,
+    scale,
+    set_policy,
+)
+from shardclock_server.sql.session import Session, StatementRefused
 from tests.support.factories import HolderClient, add_holder, add_timers, ends, query, value, waits
 from tests.support.roles import SUPERUSER, as_role
 

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from shardclock.log.record import UNDELIVERED
-from sql.log.ends import ENDS
-from sql.session import CLIENT_PLANS, Session
-from sql.statements import statement
+from shardclock_server.sql.log.ends import ENDS
+from shardclock_server.sql.session import CLIENT_PLANS, Session
+from shardclock_server.sql.statements import statement
 from tests.conftest import VERSIONS
 from tests.support.factories import ANCHOR, BOUND_S, add_timers, query
 from tests.support.postgres import Server

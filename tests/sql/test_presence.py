@@ -8,7 +8,7 @@ from datetime import timedelta
 import asyncpg
 import pytest
 
-from coordinator.settings import CoordinatorSettings
+from shardclock_server.coordinator.settings import CoordinatorSettings
 from tests.support import ROOT
 from tests.support.factories import add_holder
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from service.processes import deploy, start
-from sql.metrics.processes import ProcessMeasures, measure_processes
-from sql.session import Session
+from shardclock_server.service.processes import deploy, start
+from shardclock_server.sql.metrics.processes import ProcessMeasures, measure_processes
+from shardclock_server.sql.session import Session
 from tests.support.bpmn import model
 from tests.support.factories import add_holder, query
 from tests.support.plans import prepare

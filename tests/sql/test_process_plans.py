@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from sql.processes.apply import Writes, apply_steps
-from sql.processes.signals import read_due_signals
-from sql.session import QUEUE_PLANS, Session
+from shardclock_server.sql.processes.apply import Writes, apply_steps
+from shardclock_server.sql.processes.signals import read_due_signals
+from shardclock_server.sql.session import QUEUE_PLANS, Session
 from tests.support.factories import query
 from tests.support.plans import prepare
 from tests.support.process_plans import FEW, applying, fill, literals, reading, steps

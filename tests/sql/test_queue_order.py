@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
-from jobs.states import RunOutcome
-from sql.clock.moved import next_due
-from sql.cluster.holders import end_holders
-from sql.jobs.runs import BegunRun, DuePlace, How
+from shardclock_server.jobs.states import RunOutcome
+from shardclock_server.sql.clock.moved import next_due
+from shardclock_server.sql.cluster.holders import end_holders
+from shardclock_server.sql.jobs.runs import BegunRun, DuePlace, How
 from tests.support.factories import BOUND_S, HolderClient, query, value
 from tests.support.job_runs import LEASE_S, JobWorker, declare, fire, is_whole
 from tests.support.jobs import job_spec

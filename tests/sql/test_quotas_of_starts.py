@@ -7,10 +7,10 @@ from typing import Literal
 import asyncpg
 import pytest
 
-from service import processes
-from service.processes import OverQuota
-from sql.session import Session
-from sql.tenants.tenants import count_usage, count_used, set_limits
+from shardclock_server.service import processes
+from shardclock_server.service.processes import OverQuota
+from shardclock_server.sql.session import Session
+from shardclock_server.sql.tenants.tenants import count_usage, count_used, set_limits
 from tests.support.bpmn import model
 from tests.support.factories import query, value
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sql.deliveries.dead_letters import redrive_dead_letters
+from shardclock_server.sql.deliveries.dead_letters import redrive_dead_letters
 from tests.support.deliveries import (
     HANDLER,
     WorkerClient,

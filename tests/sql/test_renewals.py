@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from sql.cluster.holders import ENGINE, SHARD, WORKER, beat, end_holders, list_holders
-from sql.cluster.leadership import Leadership, lead, resign
+from shardclock_server.sql.cluster.holders import ENGINE, SHARD, WORKER, beat, end_holders, list_holders
+from shardclock_server.sql.cluster.leadership import Leadership, lead, resign
 from tests.support.factories import HolderClient, add_holder, ends, query, value, waits
 
 ME, LEADER, OTHER = 101, 1, 2

@@ -8,8 +8,8 @@ from datetime import timedelta
 
 import pytest
 
-from sql.requests.requests import IdempotentRequest, InFlight, begin_requests, store_requests
-from sql.session import Session
+from shardclock_server.sql.requests.requests import IdempotentRequest, InFlight, begin_requests, store_requests
+from shardclock_server.sql.session import Session
 from tests.support.factories import BOUND_S, query, value
 from tests.support.requests import CREATED, answer, begin, request
 from tests.support.sql_client import session

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 import asyncpg
 import pytest
 
-from sql.requests.requests import begin_requests, forget_requests, store_requests
-from sql.session import Session, StoreLocked
+from shardclock_server.sql.requests.requests import begin_requests, forget_requests, store_requests
+from shardclock_server.sql.session import Session, StoreLocked
 from tests.support.factories import BOUND_S, query, value
 from tests.support.requests import CREATED, answer, begin, request
 from tests.support.sql_client import session

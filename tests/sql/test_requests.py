@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from sql.requests.requests import InFlight, OtherParameters, begin_requests, store_requests
-from sql.session import Session, StatementRefused
+from shardclock_server.sql.requests.requests import InFlight, OtherParameters, begin_requests, store_requests
+from shardclock_server.sql.session import Session, StatementRefused
 from tests.support.factories import query, value
 from tests.support.requests import CREATED, OTHERWISE, answer, begin, request
 from tests.support.sql_client import session

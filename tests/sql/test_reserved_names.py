@@ -9,11 +9,11 @@ from typing import Any
 import asyncpg
 import pytest
 
-from sql.clients.outcomes import Refused
-from sql.clients.scheduling import Batch
-from sql.clients.verbs import Shift, TimerRef, operate_timer
-from sql.jobs.declare import tend_jobs
-from sql.session import StatementRefused
+from shardclock_server.sql.clients.outcomes import Refused
+from shardclock_server.sql.clients.scheduling import Batch
+from shardclock_server.sql.clients.verbs import Shift, TimerRef, operate_timer
+from shardclock_server.sql.jobs.declare import tend_jobs
+from shardclock_server.sql.session import StatementRefused
 from tests.support.factories import HolderClient, add_timers, query, value
 from tests.support.job_runs import JobWorker, declare
 from tests.support.jobs import job_spec

@@ -10,8 +10,14 @@ import pytest
 
 from shardclock.log import LogRecord
 from shardclock.log.async_groups import open_group
-from sql.log.partitions import OldestDay, drop_log_partition, ensure_log_partitions, forget_holders, mark_day
-from sql.session import Connection, StatementRefused, StoreUnavailable
+from shardclock_server.sql.log.partitions import (
+    OldestDay,
+    drop_log_partition,
+    ensure_log_partitions,
+    forget_holders,
+    mark_day,
+)
+from shardclock_server.sql.session import Connection, StatementRefused, StoreUnavailable
 from tests.support.consumers import consume_once
 from tests.support.factories import (
     HolderClient,

@@ -7,14 +7,14 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from metrics.tables import read_tables
-from shards.settings import ShardSettings
-from shards.shard import Shard
-from sql.cluster.holders import SHARD, Incarnation, list_holders, register_holder
-from sql.cluster.rights import LacksRights, require_rights
-from sql.log.partitions import drop_log_partition, ensure_log_partitions
-from sql.migrate import require_current
-from sql.session import Session
+from shardclock_server.metrics.tables import read_tables
+from shardclock_server.shards.settings import ShardSettings
+from shardclock_server.shards.shard import Shard
+from shardclock_server.sql.cluster.holders import SHARD, Incarnation, list_holders, register_holder
+from shardclock_server.sql.cluster.rights import LacksRights, require_rights
+from shardclock_server.sql.log.partitions import drop_log_partition, ensure_log_partitions
+from shardclock_server.sql.migrate import require_current
+from shardclock_server.sql.session import Session
 from tests.support.cli_asserts import NOT_THERE, assert_refused
 from tests.support.factories import add_holder, add_schedule, add_timers, intents, query, value
 from tests.support.program import Shell

@@ -12,22 +12,22 @@ import asyncpg
 import pytest
 
 from shardclock.log import LogRecord, async_reading
-from sql import migrate as module
-from sql.clients.history import Filter, find_timers
-from sql.clients.scheduling import schedule_timers
-from sql.clients.verbs import TimerRef, cancel_timer, cancel_timers
-from sql.clients.writing import Drawn
-from sql.log.partitions import ensure_log_partitions
-from sql.migrate import Applied, as_script, migrate
-from sql.scripts import Script, steps
-from sql.session import Connection, Session, StatementRefused
+from shardclock_server.sql import migrate as module
+from shardclock_server.sql.clients.history import Filter, find_timers
+from shardclock_server.sql.clients.scheduling import schedule_timers
+from shardclock_server.sql.clients.verbs import TimerRef, cancel_timer, cancel_timers
+from shardclock_server.sql.clients.writing import Drawn
+from shardclock_server.sql.log.partitions import ensure_log_partitions
+from shardclock_server.sql.migrate import Applied, as_script, migrate
+from shardclock_server.sql.scripts import Script, steps
+from shardclock_server.sql.session import Connection, Session, StatementRefused
+from shardclock_server.timers.model import NewTimer
 from tests.support import ROOT
 from tests.support.consumers import consume_once
 from tests.support.factories import BOUND_S, add_timers, query, value
 from tests.support.postgres import Server
 from tests.support.roles import COMMANDS, ROLES, as_role
 from tests.support.sql_client import session
-from timers.model import NewTimer
 
 PAGE = (ROOT / "docs" / "operate" / "security.md").read_text(encoding="utf-8")
 GRANTED = ("shard", "scheduler", "gateway", "consumer", "reader")

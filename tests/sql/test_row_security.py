@@ -9,16 +9,24 @@ from uuid import uuid4
 import asyncpg
 import pytest
 
-from sql.clients.outcomes import Scheduled
-from sql.clients.scheduling import Batch
-from sql.log.records import read_own
-from sql.migrate import migrate
-from sql.session import ALL_TENANTS, NO_TENANTS, NOT_ALLOWED, Session, StatementRefused, StoreUnavailable, Tenants
+from shardclock_server.sql.clients.outcomes import Scheduled
+from shardclock_server.sql.clients.scheduling import Batch
+from shardclock_server.sql.log.records import read_own
+from shardclock_server.sql.migrate import migrate
+from shardclock_server.sql.session import (
+    ALL_TENANTS,
+    NO_TENANTS,
+    NOT_ALLOWED,
+    Session,
+    StatementRefused,
+    StoreUnavailable,
+    Tenants,
+)
+from shardclock_server.timers.model import NewTimer
 from tests.support.factories import query, value
 from tests.support.roles import as_role, ask_for_wall
 from tests.support.sql_client import session
 from tests.support.tenant_rows import KEYS, OPERATORS, PARTS, ROWS, TABLES, add_rows
-from timers.model import NewTimer
 
 # Names that a mistake in quoting would take for something else.
 ODD = frozenset(

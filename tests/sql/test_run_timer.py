@@ -8,11 +8,19 @@ from typing import Any
 
 import pytest
 
-from service.outlook import outlook_of
-from shards.firing import firing_of, is_unplanned, planning_of
-from sql.claims.fire import plan_schedules
-from sql.clients.history import read_upcoming
-from sql.clients.verbs import NewRule, Shift, TimerRef, pause_timer, reschedule_timer, resume_timer, run_timer
+from shardclock_server.service.outlook import outlook_of
+from shardclock_server.shards.firing import firing_of, is_unplanned, planning_of
+from shardclock_server.sql.claims.fire import plan_schedules
+from shardclock_server.sql.clients.history import read_upcoming
+from shardclock_server.sql.clients.verbs import (
+    NewRule,
+    Shift,
+    TimerRef,
+    pause_timer,
+    reschedule_timer,
+    resume_timer,
+    run_timer,
+)
 from tests.support.factories import HolderClient, add_schedule, query
 from tests.support.sql_client import schedule
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from service.outlook import outlook_of
-from shards.firing import firing_of, is_unplanned, planning_of
-from sql.claims.fire import pause_faulty, plan_schedules
-from sql.clients.history import read_upcoming
-from sql.clients.verbs import (
+from shardclock_server.service.outlook import outlook_of
+from shardclock_server.shards.firing import firing_of, is_unplanned, planning_of
+from shardclock_server.sql.claims.fire import pause_faulty, plan_schedules
+from shardclock_server.sql.clients.history import read_upcoming
+from shardclock_server.sql.clients.verbs import (
     NewRule,
     Shift,
     TimerRef,
@@ -23,7 +23,7 @@ from sql.clients.verbs import (
     run_timer,
     shift_timers,
 )
-from sql.session import StatementRefused
+from shardclock_server.sql.session import StatementRefused
 from tests.support.factories import HolderClient, query, value
 from tests.support.sql_client import call, schedule
 

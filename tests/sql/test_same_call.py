@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from shards.firing import is_unplanned, planning_of
-from sql.claims.fire import plan_schedules
-from sql.clients.outcomes import Scheduled
-from sql.clients.scheduling import Batch
-from sql.clients.verbs import NewRule, TimerRef, reschedule_timer, run_timer
+from shardclock_server.shards.firing import is_unplanned, planning_of
+from shardclock_server.sql.claims.fire import plan_schedules
+from shardclock_server.sql.clients.outcomes import Scheduled
+from shardclock_server.sql.clients.scheduling import Batch
+from shardclock_server.sql.clients.verbs import NewRule, TimerRef, reschedule_timer, run_timer
+from shardclock_server.timers.model import NewTimer
 from tests.support.factories import HolderClient, add_holder, query
 from tests.support.roles import OPERATOR
-from timers.model import NewTimer
 
 Ask = Callable[..., Awaitable[str]]
 HOUR = timedelta(hours=1)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sql.claims.scan_window import RotatingScan, ScanWindow
-from timers.model import SLOTS
+from shardclock_server.sql.claims.scan_window import RotatingScan, ScanWindow
+from shardclock_server.timers.model import SLOTS
 
 NOW_S = 5_000.0
 QUICK_S, SLOW_S = 0.01, 2.0

@@ -7,15 +7,15 @@ from functools import partial
 
 import pytest
 
-from metrics.tables import AGE_EDGES, AGES, FROM_EVER_ON
-from sql.claims.claim import Scope, leased_by
-from sql.claims.scan_window import ScanWindow
-from sql.metrics.measures import count_due, measure_cluster
-from sql.session import Session
+from shardclock_server.metrics.tables import AGE_EDGES, AGES, FROM_EVER_ON
+from shardclock_server.sql.claims.claim import Scope, leased_by
+from shardclock_server.sql.claims.scan_window import ScanWindow
+from shardclock_server.sql.metrics.measures import count_due, measure_cluster
+from shardclock_server.sql.session import Session
+from shardclock_server.timers.model import SLOTS
 from tests.support.factories import HolderClient, add_fired_rows, add_holder, add_timers, old_snapshot, query
 from tests.support.plans import counting, prepare, taking, window_values
 from tests.support.roles import as_role
-from timers.model import SLOTS
 
 MANY = 20 * SLOTS
 STRETCHES = [(0, 1), (17, 5), (800, 100), (839, 1), (0, SLOTS)]

@@ -9,18 +9,26 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from shards.firing import is_unplanned, planning_of
-from sql.claims.fire import pause_faulty, plan_schedules
-from sql.clients.outcomes import Scheduled
-from sql.clients.scheduling import draw_keys, schedule_timers
-from sql.clients.verbs import NewRule, Shift, TimerRef, pause_timer, reschedule_timer, resume_timer, run_timer
+from shardclock_server.shards.firing import is_unplanned, planning_of
+from shardclock_server.sql.claims.fire import pause_faulty, plan_schedules
+from shardclock_server.sql.clients.outcomes import Scheduled
+from shardclock_server.sql.clients.scheduling import draw_keys, schedule_timers
+from shardclock_server.sql.clients.verbs import (
+    NewRule,
+    Shift,
+    TimerRef,
+    pause_timer,
+    reschedule_timer,
+    resume_timer,
+    run_timer,
+)
+from shardclock_server.timers.model import NewTimer
+from shardclock_server.timers.occurrence import Occurrence
+from shardclock_server.timers.refusal import InvalidTimer
+from shardclock_server.timers.schedule import first_of, parse_schedule
 from tests.support.factories import HolderClient, add_holder, add_schedule, ends, query, waits
 from tests.support.roles import OPERATOR
 from tests.support.sql_client import schedule
-from timers.model import NewTimer
-from timers.occurrence import Occurrence
-from timers.refusal import InvalidTimer
-from timers.schedule import first_of, parse_schedule
 
 HOUR = timedelta(hours=1)
 BEAT = TimerRef(name="beat")

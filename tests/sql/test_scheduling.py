@@ -11,17 +11,17 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from sql.clients import planned, writing
-from sql.clients.outcomes import NameTaken, Refused, Scheduled
-from sql.clients.scheduling import draw_keys, schedule_timers
-from sql.clients.verbs import TimerRef, cancel_timer, pause_timer
-from sql.clients.writing import Drawn
-from sql.session import StoreUnavailable
+from shardclock_server.sql.clients import planned, writing
+from shardclock_server.sql.clients.outcomes import NameTaken, Refused, Scheduled
+from shardclock_server.sql.clients.scheduling import draw_keys, schedule_timers
+from shardclock_server.sql.clients.verbs import TimerRef, cancel_timer, pause_timer
+from shardclock_server.sql.clients.writing import Drawn
+from shardclock_server.sql.session import StoreUnavailable
+from shardclock_server.timers.duration import Duration, later, parse_duration
+from shardclock_server.timers.model import NewTimer
 from tests.support.factories import HolderClient, add_holder, ends, intents, query, value, waits
 from tests.support.roles import OPERATOR
 from tests.support.sql_client import session
-from timers.duration import Duration, later, parse_duration
-from timers.model import NewTimer
 
 HOUR = timedelta(hours=1)
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from sql.clients.history import Filter, TimerState, find_keys, find_timer, find_timers
-from sql.clients.verbs import TimerRef, cancel_timer, pause_timer, pause_timers
-from sql.session import Session, StatementRefused
+from shardclock_server.sql.clients.history import Filter, TimerState, find_keys, find_timer, find_timers
+from shardclock_server.sql.clients.verbs import TimerRef, cancel_timer, pause_timer, pause_timers
+from shardclock_server.sql.session import Session, StatementRefused
+from shardclock_server.timers.refusal import InvalidTimer
 from tests.support.deliveries import HANDLER, declare
 from tests.support.factories import HolderClient, add_holder, add_schedule, add_timers, query
 from tests.support.sql_client import call, refusal, schedule, session
-from timers.refusal import InvalidTimer
 
 START = datetime(2031, 1, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)

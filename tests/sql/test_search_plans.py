@@ -11,7 +11,7 @@ from typing import NamedTuple
 import asyncpg
 import pytest
 
-from sql.clients.history import Filter, find_timers
+from shardclock_server.sql.clients.history import Filter, find_timers
 from tests.support.deliveries import HANDLER, declare
 from tests.support.factories import add_timers, query
 from tests.support.postgres import Server

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 import asyncpg
 import pytest
 
-from sql.metrics.measures import ServerMeasures, measure_server
-from sql.session import Session
+from shardclock_server.sql.metrics.measures import ServerMeasures, measure_server
+from shardclock_server.sql.session import Session
 from tests.support.factories import query, value
 from tests.support.waiting import eventually
 

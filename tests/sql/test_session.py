@@ -16,11 +16,11 @@ import asyncpg
 import psutil
 import pytest
 
-from embedded.server import EmbeddedPostgres
 from shardclock.log.async_groups import open_group
-from sql.cluster.holders import cut_off
-from sql.migrate import migrate
-from sql.session import QUEUE_PLANS, UNSYNCED, Session, StatementRefused, StoreUnavailable
+from shardclock_server.embedded.server import EmbeddedPostgres
+from shardclock_server.sql.cluster.holders import cut_off
+from shardclock_server.sql.migrate import migrate
+from shardclock_server.sql.session import QUEUE_PLANS, UNSYNCED, Session, StatementRefused, StoreUnavailable
 from tests.conftest import VERSIONS
 from tests.support import processes
 from tests.support.factories import BOUND_S, query, until_blocked, value

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from sql.deliveries.claim import renew_deliveries
-from sql.deliveries.settle import Ending, Settlement
+from shardclock_server.sql.deliveries.claim import renew_deliveries
+from shardclock_server.sql.deliveries.settle import Ending, Settlement
 from tests.support.deliveries import (
     HANDLER,
     WorkerClient,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sql.processes.signals import Lanes, read_due_signals
-from sql.session import Session
+from shardclock_server.sql.processes.signals import Lanes, read_due_signals
+from shardclock_server.sql.session import Session
 from tests.support.factories import add_holder, query
 from tests.support.plans import prepare
 from tests.support.process_plans import ALL_LANES, DUE, FEW, fill, literals, reading

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from sql.session import Session, StoreLocked
+from shardclock_server.sql.session import Session, StoreLocked
+from shardclock_server.timers.model import ClaimedTimer
 from tests.support.factories import BOUND_S, HolderClient, add_holder, add_timers, ends, intents, query, value
 from tests.support.roles import OPERATOR, SUPERUSER
-from timers.model import ClaimedTimer
 
 A, B = 101, 102
 FIRED = "TRIGGERED"

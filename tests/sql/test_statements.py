@@ -7,7 +7,7 @@ import re
 import asyncpg
 import pytest
 
-from sql.statements import SUBJECTS, Statement, statement
+from shardclock_server.sql.statements import SUBJECTS, Statement, statement
 from tests.support import ROOT
 from tests.support.statement_headers import FILES, NAMES, Header
 

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from sql.deliveries.targets import Target, list_targets
-from sql.endpoints.endpoints import EndpointName, StoredEndpoint, add_endpoint, disable_endpoint
-from sql.session import Session
+from shardclock_server.sql.deliveries.targets import Target, list_targets
+from shardclock_server.sql.endpoints.endpoints import EndpointName, StoredEndpoint, add_endpoint, disable_endpoint
+from shardclock_server.sql.session import Session
 from tests.support.deliveries import HANDLER, add_deliveries, bury, declare
 from tests.support.factories import query
 from tests.support.job_runs import declare as declare_job

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from sql.processes import tasks
-from sql.processes.tasks import FoundTask, TaskFilter, search_tasks
-from sql.session import CLIENT_PLANS, Session
-from sql.statements import statement
+from shardclock_server.sql.processes import tasks
+from shardclock_server.sql.processes.tasks import FoundTask, TaskFilter, search_tasks
+from shardclock_server.sql.session import CLIENT_PLANS, Session
+from shardclock_server.sql.statements import statement
+from shardclock_server.timers.refusal import Refusal
 from tests.support.factories import BOUND_S, query
 from tests.support.sql_client import session
-from timers.refusal import Refusal
 
 OTHERS = 10_000
 STEP = 500

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 import asyncpg
 import pytest
 
-from sql.session import CLIENT_PLANS, Session, StatementRefused
-from sql.statements import statement
-from sql.tenants import tenants as module
-from sql.tenants.tenants import (
+from shardclock_server.sql.session import CLIENT_PLANS, Session, StatementRefused
+from shardclock_server.sql.statements import statement
+from shardclock_server.sql.tenants import tenants as module
+from shardclock_server.sql.tenants.tenants import (
     SAMPLE_TIMERS,
     Limits,
     Pending,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sql.clients.verbs import (
+from shardclock_server.sql.clients.verbs import (
     NewRule,
     Shift,
     TimerRef,

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from sql.claims.claim import still_leased
-from sql.clients.verbs import (
+from shardclock_server.sql.claims.claim import still_leased
+from shardclock_server.sql.clients.verbs import (
     NewRule,
     Shift,
     TimerRef,
@@ -24,6 +24,8 @@ from sql.clients.verbs import (
     run_timer,
     shift_timers,
 )
+from shardclock_server.timers.duration import parse_duration
+from shardclock_server.timers.refusal import InvalidTimer
 from tests.support.factories import (
     HolderClient,
     add_schedule,
@@ -34,8 +36,6 @@ from tests.support.factories import (
     value,
 )
 from tests.support.sql_client import call, schedule
-from timers.duration import parse_duration
-from timers.refusal import InvalidTimer
 
 DUE = datetime(2031, 1, 31, 8, tzinfo=UTC)
 LATER = datetime(2032, 1, 1, tzinfo=UTC)

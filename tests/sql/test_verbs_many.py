@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from sql.clients.verbs import (
+from shardclock_server.sql.clients.verbs import (
     Shift,
     TimerRef,
     cancel_process_instance,
@@ -18,7 +18,9 @@ from sql.clients.verbs import (
     resume_timers,
     shift_timers,
 )
-from sql.session import StatementRefused
+from shardclock_server.sql.session import StatementRefused
+from shardclock_server.timers.duration import parse_duration
+from shardclock_server.timers.refusal import InvalidTimer
 from tests.support.factories import (
     HolderClient,
     add_timers,
@@ -26,8 +28,6 @@ from tests.support.factories import (
     query,
 )
 from tests.support.sql_client import call, refusal, schedule
-from timers.duration import parse_duration
-from timers.refusal import InvalidTimer
 
 DUE = datetime(2031, 1, 31, 8, tzinfo=UTC)
 LATER = datetime(2032, 1, 1, tzinfo=UTC)

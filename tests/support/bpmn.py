@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from bpmn.feel import Json
-from bpmn.model import Definition, read_model
-from bpmn.step import Instance, advance, begin, read_state, write_state
-from bpmn.step.effects import (
+from shardclock_server.bpmn.feel import Json
+from shardclock_server.bpmn.model import Definition, read_model
+from shardclock_server.bpmn.step import Instance, advance, begin, read_state, write_state
+from shardclock_server.bpmn.step.effects import (
     Change,
     ChildOpened,
     Effect,
@@ -26,7 +26,7 @@ from bpmn.step.effects import (
     TimerOpened,
     WaitClosed,
 )
-from bpmn.step.signals import Completed, Continued, Happened, Retried, Signal
+from shardclock_server.bpmn.step.signals import Completed, Continued, Happened, Retried, Signal
 
 NOW = datetime(2026, 1, 31, 8, tzinfo=UTC)
 HEAD = (

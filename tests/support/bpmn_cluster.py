@@ -12,13 +12,13 @@ from typing import Any
 import asyncpg
 
 import shardclock
-from cluster.testing import SteppedCluster, cluster
-from engine.stepped import SteppedEngine
-from service import processes
-from shards.stepped import SteppedShard
-from sql.processes import instances
-from sql.processes.instances import WholeInstance
-from sql.session import Session
+from shardclock_server.cluster.testing import SteppedCluster, cluster
+from shardclock_server.engine.stepped import SteppedEngine
+from shardclock_server.service import processes
+from shardclock_server.shards.stepped import SteppedShard
+from shardclock_server.sql.processes import instances
+from shardclock_server.sql.processes.instances import WholeInstance
+from shardclock_server.sql.session import Session
 from tests.support.bpmn import model
 from tests.support.factories import BOUND_S, query
 

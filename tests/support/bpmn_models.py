@@ -27,9 +27,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from service import processes
-from sql.processes import instances, tasks
-from sql.processes.service_tasks import (
+from shardclock_server.service import processes
+from shardclock_server.sql.processes import instances, tasks
+from shardclock_server.sql.processes.service_tasks import (
     activate_service_tasks,
     complete_service_task,
     fail_service_task,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bpmn.model import InvalidModel, read_model
+from shardclock_server.bpmn.model import InvalidModel, read_model
 from tests.support.bpmn import model, timer
 
 SHARED = (

@@ -66,7 +66,7 @@ def reported_clock(watched: Watched, *, offset_s: float) -> Iterator[None]:
     """Let one more source report, whose clock is off; the machine's own clock is not ours to move."""
     code = (
         "import sys, time\n"
-        "from metrics.report import Report, Reporter, Sample\n"
+        "from shardclock_server.metrics.report import Report, Reporter, Sample\n"
         "reporter = Reporter(sys.argv[1])\n"
         "while True:\n"
         "    clock = [Sample('clock_offset_seconds', (), float(sys.argv[2])),"

@@ -13,8 +13,8 @@ from typing import Any
 
 import psutil
 
-from embedded.server import EmbeddedPostgres
-from sql.cluster.holders import ENGINE, SHARD, WORKER, Holder
+from shardclock_server.embedded.server import EmbeddedPostgres
+from shardclock_server.sql.cluster.holders import ENGINE, SHARD, WORKER, Holder
 from tests.support.connections import AWAY
 from tests.support.factories import holders_of
 from tests.support.processes import kill, processes_with, title
@@ -65,7 +65,7 @@ class ClusterProcess:
 
     def ray_dir(self) -> Path:
         """Return the directory that Ray works in."""
-        return Path(self.processes("cluster.host")[0].environ()["SHARDCLOCK_HOST_TEMP_DIR"])
+        return Path(self.processes("shardclock_server.cluster.host")[0].environ()["SHARDCLOCK_HOST_TEMP_DIR"])
 
     def status(self) -> Any:
         """Return what `shardclock status` says; None if it fails."""
@@ -103,7 +103,7 @@ class ClusterProcess:
 
     def is_whole(self) -> bool:
         """Say whether each of its processes runs, and both shards that Postgres lists live."""
-        parts = ("cluster.host", "gcs_server ", "raylet ", "CoordinatorActor")
+        parts = ("shardclock_server.cluster.host", "gcs_server ", "raylet ", "CoordinatorActor")
         shards = self.serving() if all(map(self.processes, parts)) else []
         return bool(shards) and all(psutil.pid_exists(shard.pid) for shard in shards)
 

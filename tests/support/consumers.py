@@ -12,8 +12,8 @@ import asyncpg
 
 from shardclock import log
 from shardclock.log.saying import LOGGER
-from sql.log.groups import Group, list_groups
-from sql.session import Session
+from shardclock_server.sql.log.groups import Group, list_groups
+from shardclock_server.sql.session import Session
 from tests.support.factories import BOUND_S, query
 from tests.support.roles import as_role
 

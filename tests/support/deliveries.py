@@ -8,11 +8,17 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Self
 
-from sql.cluster.holders import WORKER
-from sql.deliveries.claim import Claim, ClaimedDelivery, DeliveryScan, DeliveryScanResult, claim_deliveries
-from sql.deliveries.handlers import DeclaredHandler, declare_handlers
-from sql.deliveries.settle import SETTLE_PLANS, Ending, Settlement, settle_deliveries
-from sql.session import QUEUE_PLANS, Session
+from shardclock_server.sql.cluster.holders import WORKER
+from shardclock_server.sql.deliveries.claim import (
+    Claim,
+    ClaimedDelivery,
+    DeliveryScan,
+    DeliveryScanResult,
+    claim_deliveries,
+)
+from shardclock_server.sql.deliveries.handlers import DeclaredHandler, declare_handlers
+from shardclock_server.sql.deliveries.settle import SETTLE_PLANS, Ending, Settlement, settle_deliveries
+from shardclock_server.sql.session import QUEUE_PLANS, Session
 from tests.support.factories import BOUND_S, HolderClient, add_holder, add_timers, query
 from tests.support.roles import as_role
 

@@ -16,10 +16,10 @@ from typing import IO
 
 import structlog
 
-from engine.engine import Engine
-from engine.settings import EngineSettings
-from keepers.heartbeat import HolderEnded
-from sql.cluster.holders import ENGINE
+from shardclock_server.engine.engine import Engine
+from shardclock_server.engine.settings import EngineSettings
+from shardclock_server.keepers.heartbeat import HolderEnded
+from shardclock_server.sql.cluster.holders import ENGINE
 from tests.support.factories import BOUND_S
 from tests.support.shard_pool import incarnation
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from service.explain import Explanation, explain
-from service.story import gather
-from sql.clients.verbs import TimerRef
+from shardclock_server.service.explain import Explanation, explain
+from shardclock_server.service.story import gather
+from shardclock_server.sql.clients.verbs import TimerRef
 from tests.support.factories import HolderClient
 
 

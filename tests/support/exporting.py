@@ -16,10 +16,10 @@ from urllib.parse import urlsplit
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from cluster.families import REPORTED
-from metrics.exporter import Exporter, ExporterConfig
-from metrics.report import BYTES_MAX, Report, Reporter, decode
-from sql.dsn import Dsn
+from shardclock_server.cluster.families import REPORTED
+from shardclock_server.metrics.exporter import Exporter, ExporterConfig
+from shardclock_server.metrics.report import BYTES_MAX, Report, Reporter, decode
+from shardclock_server.sql.dsn import Dsn
 from tests.support.factories import BOUND_S
 from tests.support.program import until
 from tests.support.roles import for_command

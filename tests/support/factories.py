@@ -12,16 +12,16 @@ from typing import Any, Self, TypeVar
 
 import asyncpg
 
-from shards.firing import firing_of
-from sql.claims.claim import Scan, ScanResult, Scope, claim_due
-from sql.claims.fire import Fired, Firing, fire_due
-from sql.claims.scan_window import ScanWindow
-from sql.cluster.holders import SHARD, Holder
-from sql.session import QUEUE_PLANS, Session
-from sql.statements import statement
+from shardclock_server.shards.firing import firing_of
+from shardclock_server.sql.claims.claim import Scan, ScanResult, Scope, claim_due
+from shardclock_server.sql.claims.fire import Fired, Firing, fire_due
+from shardclock_server.sql.claims.scan_window import ScanWindow
+from shardclock_server.sql.cluster.holders import SHARD, Holder
+from shardclock_server.sql.session import QUEUE_PLANS, Session
+from shardclock_server.sql.statements import statement
+from shardclock_server.timers.model import ClaimedTimer
 from tests.support import connections
 from tests.support.roles import as_role
-from timers.model import ClaimedTimer
 
 T = TypeVar("T")
 BOUND_S = 30.0  # no test waits longer than this for anything

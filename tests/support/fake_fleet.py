@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from coordinator.fleet import RayFleet, RayUnavailable
-from coordinator.reconciler import Reconciler
-from coordinator.settings import CoordinatorSettings
-from sql.cluster.holders import SHARD, Incarnation, list_holders, register_holder
-from sql.cluster.leadership import Leadership, lead
-from sql.session import Session
+from shardclock_server.coordinator.fleet import RayFleet, RayUnavailable
+from shardclock_server.coordinator.reconciler import Reconciler
+from shardclock_server.coordinator.settings import CoordinatorSettings
+from shardclock_server.sql.cluster.holders import SHARD, Incarnation, list_holders, register_holder
+from shardclock_server.sql.cluster.leadership import Leadership, lead
+from shardclock_server.sql.session import Session
 from tests.support.roles import as_role
 
 LEASE_S = 60.0

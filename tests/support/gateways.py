@@ -18,13 +18,13 @@ import uvicorn
 from fastapi import FastAPI
 from yarl import URL
 
-from cluster.testing.api import QuickServer
-from gateway.app import make_app
-from gateway.connections import Connections
-from gateway.gateway import Gateway
-from gateway.protocol import BoundedProtocol
-from gateway.requests.problems import MEDIA_TYPE
-from gateway.settings import GatewaySettings
+from shardclock_server.cluster.testing.api import QuickServer
+from shardclock_server.gateway.app import make_app
+from shardclock_server.gateway.connections import Connections
+from shardclock_server.gateway.gateway import Gateway
+from shardclock_server.gateway.protocol import BoundedProtocol
+from shardclock_server.gateway.requests.problems import MEDIA_TYPE
+from shardclock_server.gateway.settings import GatewaySettings
 from tests.support.factories import BOUND_S, value
 from tests.support.roles import as_role
 

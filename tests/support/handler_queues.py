@@ -9,14 +9,14 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 
 from shardclock import Completed, Outcome
-from sql.deliveries.claim import Claim, ClaimedDelivery
-from sql.deliveries.settle import Ending, Settlement
+from shardclock_server.sql.deliveries.claim import Claim, ClaimedDelivery
+from shardclock_server.sql.deliveries.settle import Ending, Settlement
+from shardclock_server.workers.context import WorkerContext
+from shardclock_server.workers.handler import HandlerSpec
+from shardclock_server.workers.handler_queue import HandlerQueue
+from shardclock_server.workers.stats import WorkerStats
 from tests.support.handlers import NOON, Died, FakeProcess, Hangs, delivery
 from tests.support.waiting import eventually
-from workers.context import WorkerContext
-from workers.handler import HandlerSpec
-from workers.handler_queue import HandlerQueue
-from workers.stats import WorkerStats
 
 
 class Running:

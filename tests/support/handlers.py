@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from shardclock import Completed, Outcome, Policy
-from sql.deliveries.claim import ClaimedDelivery
-from workers.handler import HandlerSpec
-from workers.process import CallResult
-from workers.user_process import NotCalled, ProcessDied
+from shardclock_server.sql.deliveries.claim import ClaimedDelivery
+from shardclock_server.workers.handler import HandlerSpec
+from shardclock_server.workers.process import CallResult
+from shardclock_server.workers.user_process import NotCalled, ProcessDied
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 

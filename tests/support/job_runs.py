@@ -9,14 +9,25 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Self
 
-from jobs.ending import Ending
-from jobs.spec import JobSpec
-from jobs.states import RunOutcome
-from sql.jobs.declare import declare_jobs
-from sql.jobs.history import JobRun, find_runs
-from sql.jobs.jobs import Job, find_jobs
-from sql.jobs.runs import DUE_MAX, Begun, BegunRun, DuePlace, EndedRun, How, Look, RunsInHand, begin_runs, end_runs
-from sql.session import QUEUE_PLANS, Session
+from shardclock_server.jobs.ending import Ending
+from shardclock_server.jobs.spec import JobSpec
+from shardclock_server.jobs.states import RunOutcome
+from shardclock_server.sql.jobs.declare import declare_jobs
+from shardclock_server.sql.jobs.history import JobRun, find_runs
+from shardclock_server.sql.jobs.jobs import Job, find_jobs
+from shardclock_server.sql.jobs.runs import (
+    DUE_MAX,
+    Begun,
+    BegunRun,
+    DuePlace,
+    EndedRun,
+    How,
+    Look,
+    RunsInHand,
+    begin_runs,
+    end_runs,
+)
+from shardclock_server.sql.session import QUEUE_PLANS, Session
 from tests.support.deliveries import add_worker
 from tests.support.factories import BOUND_S, HolderClient, query
 from tests.support.roles import as_role

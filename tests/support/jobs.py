@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from jobs.policy import DEFAULTS
-from jobs.spec import JobSpec
 from shardclock import JobPolicy
+from shardclock_server.jobs.policy import DEFAULTS
+from shardclock_server.jobs.spec import JobSpec
 
 RULE = ("every_s", "schedule", "zone", "missed", "overlap", "priority", "config", "reference", "config_outline")
 

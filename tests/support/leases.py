@@ -7,7 +7,7 @@ from functools import partial
 from shardclock.log import AsyncBatch as Batch
 from shardclock.log.async_groups import open_group
 from shardclock.log.async_leasing import lease_batch
-from sql.session import Session
+from shardclock_server.sql.session import Session
 from tests.support import sql_client
 
 session = partial(sql_client.session, role="consumer")

@@ -8,7 +8,7 @@ from functools import partial
 
 from shardclock.log import LogRecord
 from shardclock.log.async_reading import read_log
-from sql.session import Connection, Session
+from shardclock_server.sql.session import Connection, Session
 from tests.support import sql_client
 from tests.support.factories import (
     live_through,

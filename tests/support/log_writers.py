@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from shardclock.log.async_reading import read_log
-from sql.session import Session
+from shardclock_server.sql.session import Session
 from tests.support.factories import HolderClient
 from tests.support.sql_client import session
 

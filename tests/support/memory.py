@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from embedded.memory import find_memory
+from shardclock_server.embedded.memory import find_memory
 
 IN_MEMORY = find_memory()
 

@@ -16,8 +16,8 @@ from urllib.request import Request, urlopen
 import asyncpg
 import psutil
 
-from embedded.server import EmbeddedPostgres
-from sql.cluster.holders import Holder
+from shardclock_server.embedded.server import EmbeddedPostgres
+from shardclock_server.sql.cluster.holders import Holder
 from tests.support.bpmn import model
 from tests.support.cluster_process import ClusterProcess
 from tests.support.factories import BOUND_S, query

@@ -10,8 +10,8 @@ from typing import Any
 
 import asyncpg
 
-from sql.session import QUEUE_PLANS
-from sql.statements import statement
+from shardclock_server.sql.session import QUEUE_PLANS
+from shardclock_server.sql.statements import statement
 from tests.support.factories import add_holder
 
 SLOTS = 840

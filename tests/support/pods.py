@@ -9,7 +9,7 @@ import subprocess
 from functools import partial
 from typing import Any
 
-from sql.cluster.holders import SHARD, Holder
+from shardclock_server.sql.cluster.holders import SHARD, Holder
 from tests.support.cli_asserts import DONE
 from tests.support.factories import holders_of, query
 from tests.support.kuberay import HEAD, WORKERS, Machine, Running

@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from uuid import uuid4
 
-from embedded.server import EmbeddedPostgres
+from shardclock_server.embedded.server import EmbeddedPostgres
 from tests.support import connections
 from tests.support.memory import IN_MEMORY
 from tests.support.roles import migrate_with_roles

@@ -8,7 +8,7 @@ from typing import Any
 
 import asyncpg
 
-from sql.statements import statement
+from shardclock_server.sql.statements import statement
 from tests.support.plans import Prepared
 
 WAITING = 3_000

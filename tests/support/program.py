@@ -16,11 +16,11 @@ from unittest import mock
 
 import pytest
 
-from cli import main
+from shardclock_server.cli import main
 from tests.support.factories import BOUND_S
 from tests.support.roles import for_command
 
-PROGRAM = [sys.executable, "-c", "from cli import main; main()"]
+PROGRAM = [sys.executable, "-c", "from shardclock_server.cli import main; main()"]
 LOOK_S = 0.02
 
 

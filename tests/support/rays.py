@@ -23,9 +23,9 @@ from typing import Any, TextIO
 
 import psutil
 
-from cluster.node import DSN, DSN_FILE
-from cluster.ray_cluster import COORDINATOR, ensure_coordinator, prepare_environment, start_ray
-from cluster.settings import load_settings
+from shardclock_server.cluster.node import DSN, DSN_FILE
+from shardclock_server.cluster.ray_cluster import COORDINATOR, ensure_coordinator, prepare_environment, start_ray
+from shardclock_server.cluster.settings import load_settings
 from tests.support.processes import kill, title
 from tests.support.roles import as_role
 from tests.support.waiting import eventually

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
-from webhooks.endpoint import Endpoint
-from webhooks.sender import Message
-from webhooks.signing import check_secret
+from shardclock_server.webhooks.endpoint import Endpoint
+from shardclock_server.webhooks.sender import Message
+from shardclock_server.webhooks.signing import check_secret
 
 SECRET = "whsec_" + "c2hhcmRjbG9jayBzaGFyZGNsb2NrIHNoYXJkY2xvY2s="
 DELIVERY = Message("timer_7", b'{"type":"timer.fired"}')

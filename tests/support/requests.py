@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from hashlib import sha256
 
-from sql.requests.requests import Begun, IdempotentRequest, Stored, begin_requests, store_requests
-from sql.session import Session
+from shardclock_server.sql.requests.requests import Begun, IdempotentRequest, Stored, begin_requests, store_requests
+from shardclock_server.sql.session import Session
 
 CREATED = Stored(201, '{"timer_key": 7}')
 OTHERWISE = Stored(200, '{"timer_key": 8}')

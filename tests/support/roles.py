@@ -6,7 +6,7 @@ import re
 
 import asyncpg
 
-from sql.migrate import migrate
+from shardclock_server.sql.migrate import migrate
 
 ANSWER_S = 60
 ROLES = ("owner", "shard", "scheduler", "consumer", "reader", "gateway")

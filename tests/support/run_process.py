@@ -14,8 +14,8 @@ import pickle
 import sys
 from typing import Any
 
+from shardclock_server.workers.runs.actor import RunActor
 from tests.support.handler_process import LENGTH, READY, framed
-from workers.runs.actor import RunActor
 
 
 async def _main(app: str, answers: int) -> None:

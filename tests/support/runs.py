@@ -10,20 +10,20 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from jobs.spec import JobSpec
-from keepers.heartbeat import HolderEnded
 from shardclock import CallOutcome, Canceled, Completed, RunOrder, Seen
-from sql.cluster.holders import WORKER, Incarnation
-from sql.jobs.runs import BegunRun
+from shardclock_server.jobs.spec import JobSpec
+from shardclock_server.keepers.heartbeat import HolderEnded
+from shardclock_server.sql.cluster.holders import WORKER, Incarnation
+from shardclock_server.sql.jobs.runs import BegunRun
+from shardclock_server.workers.runs.needs import Needs
+from shardclock_server.workers.settings import WorkerSettings
+from shardclock_server.workers.surroundings import Surroundings, any_has_it
+from shardclock_server.workers.user_process import NotCalled, ProcessDied
+from shardclock_server.workers.worker import Worker
 from tests.support.handlers import Processes
 from tests.support.roles import as_role
 from tests.support.waiting import eventually
 from tests.support.working import assigned
-from workers.runs.needs import Needs
-from workers.settings import WorkerSettings
-from workers.surroundings import Surroundings, any_has_it
-from workers.user_process import NotCalled, ProcessDied
-from workers.worker import Worker
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 QUICK = WorkerSettings(delivery_poll_s=0.01, heartbeat_s=0.02)

@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Any
 
-from sql.clients.outcomes import Scheduled
-from sql.clients.scheduling import Batch
+from shardclock_server.sql.clients.outcomes import Scheduled
+from shardclock_server.sql.clients.scheduling import Batch
+from shardclock_server.timers.model import NewTimer
 from tests.support.factories import (
     HolderClient,
 )
-from timers.model import NewTimer
 
 Ask = Callable[..., Awaitable[tuple[int, str]]]
 

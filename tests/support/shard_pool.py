@@ -10,10 +10,10 @@ from typing import Any
 
 import asyncpg
 
-from shards.settings import ShardSettings
-from shards.shard import Shard
-from sql.cluster.holders import SHARD, Incarnation, end_holders
-from sql.session import Session
+from shardclock_server.shards.settings import ShardSettings
+from shardclock_server.shards.shard import Shard
+from shardclock_server.sql.cluster.holders import SHARD, Incarnation, end_holders
+from shardclock_server.sql.session import Session
 from tests.support.factories import BOUND_S, add_holder
 from tests.support.roles import as_role
 from tests.support.waiting import eventually

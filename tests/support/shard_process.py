@@ -20,9 +20,9 @@ from typing import IO, Any
 
 import structlog
 
-from keepers.heartbeat import HolderEnded
-from shards.settings import ShardSettings
-from shards.shard import Shard
+from shardclock_server.keepers.heartbeat import HolderEnded
+from shardclock_server.shards.settings import ShardSettings
+from shardclock_server.shards.shard import Shard
 from tests.support.factories import BOUND_S, add_holder
 from tests.support.roles import as_role
 from tests.support.shard_pool import incarnation

@@ -6,7 +6,7 @@ from typing import Any
 
 import asyncpg
 
-from sql.session import Session
+from shardclock_server.sql.session import Session
 from tests.support.factories import BOUND_S, HolderClient
 from tests.support.roles import as_role
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from sql.statements import SUBJECTS
+from shardclock_server.sql.statements import SUBJECTS
 from tests.support import ROOT
 
 FILES = {path.stem: path for subject in SUBJECTS for path in (ROOT / "sql" / subject).glob("*.sql")}

@@ -19,14 +19,14 @@ from unittest import mock
 
 import aiohttp
 
-from gateway import combining, connections
-from gateway.combining import WRITERS, Combiner
-from gateway.limits import quotas
-from gateway.requests import key_lookups
-from gateway.requests.listing import PIECE_BYTES
-from gateway.routes import schedules
-from service import deployment, keys
-from sql.keys.keys import WantedKey
+from shardclock_server.gateway import combining, connections
+from shardclock_server.gateway.combining import WRITERS, Combiner
+from shardclock_server.gateway.limits import quotas
+from shardclock_server.gateway.requests import key_lookups
+from shardclock_server.gateway.requests.listing import PIECE_BYTES
+from shardclock_server.gateway.routes import schedules
+from shardclock_server.service import deployment, keys
+from shardclock_server.sql.keys.keys import WantedKey
 from tests.support.bpmn import model
 from tests.support.factories import BOUND_S, add_timers, value
 from tests.support.gateways import NDJSON, Api, Said, serving

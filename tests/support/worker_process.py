@@ -23,20 +23,20 @@ from typing import Any
 
 import structlog
 
-from jobs.spec import JobSpec
-from keepers.heartbeat import HolderEnded
 from shardclock import COMPLETED, CallOutcome, RunOrder, Seen
-from sql.cluster.holders import WORKER
-from sql.deliveries.claim import ClaimedDelivery
+from shardclock_server.jobs.spec import JobSpec
+from shardclock_server.keepers.heartbeat import HolderEnded
+from shardclock_server.sql.cluster.holders import WORKER
+from shardclock_server.sql.deliveries.claim import ClaimedDelivery
+from shardclock_server.workers.handler import HandlerSpec
+from shardclock_server.workers.process import CallResult, envelope_of
+from shardclock_server.workers.runs.needs import Needs
+from shardclock_server.workers.settings import WorkerSettings
+from shardclock_server.workers.user_process import ProcessDied
+from shardclock_server.workers.worker import Worker
 from tests.support.handler_process import LENGTH, READY, framed
 from tests.support.handlers import policy_of
 from tests.support.shard_pool import incarnation
-from workers.handler import HandlerSpec
-from workers.process import CallResult, envelope_of
-from workers.runs.needs import Needs
-from workers.settings import WorkerSettings
-from workers.user_process import ProcessDied
-from workers.worker import Worker
 
 HOLDER_ENDED = 3
 

@@ -7,17 +7,17 @@ import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from keepers.heartbeat import HolderEnded
-from sql.cluster.holders import WORKER, Incarnation
+from shardclock_server.keepers.heartbeat import HolderEnded
+from shardclock_server.sql.cluster.holders import WORKER, Incarnation
+from shardclock_server.workers.handler import HandlerSpec
+from shardclock_server.workers.runs.needs import Needs
+from shardclock_server.workers.runs.process import RunProcess
+from shardclock_server.workers.settings import WorkerSettings
+from shardclock_server.workers.worker import Worker
 from tests.support.factories import query
 from tests.support.handlers import Processes, spec_of
 from tests.support.roles import as_role
 from tests.support.waiting import eventually
-from workers.handler import HandlerSpec
-from workers.runs.needs import Needs
-from workers.runs.process import RunProcess
-from workers.settings import WorkerSettings
-from workers.worker import Worker
 
 QUICK = WorkerSettings(delivery_poll_s=0.01, heartbeat_s=0.02)
 

@@ -8,12 +8,12 @@ from decimal import Decimal
 
 import pytest
 
+from shardclock_server.timers.duration import later, parse_duration
+from shardclock_server.timers.refusal import InvalidTimer
+from shardclock_server.timers.repeat import Repeat
+from shardclock_server.timers.schedule import first_of, following, parse_schedule
+from shardclock_server.timers.zone import zone_of
 from tests.support import ROOT
-from timers.duration import later, parse_duration
-from timers.refusal import InvalidTimer
-from timers.repeat import Repeat
-from timers.schedule import first_of, following, parse_schedule
-from timers.zone import zone_of
 
 CASES = ROOT.parent / "shared" / "cases" / "when-cases.csv"
 DOCS = ROOT / "docs" / "when.md"

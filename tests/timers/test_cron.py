@@ -6,13 +6,13 @@ from itertools import islice
 
 import pytest
 
+from shardclock_server.timers.cron import looks_like_cron, parse_cron
+from shardclock_server.timers.moment import LATEST_DUE_DATE
+from shardclock_server.timers.occurrence import Later, Occurrence
+from shardclock_server.timers.refusal import InvalidTimer, shortened
+from shardclock_server.timers.zone import UTC_ZONE, zone_of
 from tests.support.cron_rules import local_times, moment, occurrences
 from tests.support.refused_rules import REFUSED_CRON
-from timers.cron import looks_like_cron, parse_cron
-from timers.moment import LATEST_DUE_DATE
-from timers.occurrence import Later, Occurrence
-from timers.refusal import InvalidTimer, shortened
-from timers.zone import UTC_ZONE, zone_of
 
 BERLIN = zone_of("Europe/Berlin")
 FIRST_MOMENT = datetime.min.replace(tzinfo=UTC)

@@ -4,12 +4,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from shardclock_server.timers.cron import parse_cron
+from shardclock_server.timers.moment import LATEST_DUE_DATE
+from shardclock_server.timers.occurrence import Later, Occurrence
+from shardclock_server.timers.offsets import clock_changes
+from shardclock_server.timers.zone import UTC_ZONE, zone_of
 from tests.support.cron_rules import local_times, moment
-from timers.cron import parse_cron
-from timers.moment import LATEST_DUE_DATE
-from timers.occurrence import Later, Occurrence
-from timers.offsets import clock_changes
-from timers.zone import UTC_ZONE, zone_of
 
 BERLIN = zone_of("Europe/Berlin")
 FIRST_MOMENT = datetime.min.replace(tzinfo=UTC)

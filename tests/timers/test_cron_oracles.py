@@ -11,13 +11,13 @@ from cronsim import CronSim, CronSimError
 from hypothesis import assume, given, reject, settings
 from hypothesis import strategies as st
 
+from shardclock_server.timers.cron import parse_cron
+from shardclock_server.timers.moment import LATEST_DUE_DATE
+from shardclock_server.timers.occurrence import Later
+from shardclock_server.timers.offsets import Change, clock_changes
+from shardclock_server.timers.refusal import InvalidTimer
+from shardclock_server.timers.zone import UTC_ZONE, to_local
 from tests.support.cron_rules import moment, numbers, occurrences, spring_texts, unix_texts, zones
-from timers.cron import parse_cron
-from timers.moment import LATEST_DUE_DATE
-from timers.occurrence import Later
-from timers.offsets import Change, clock_changes
-from timers.refusal import InvalidTimer
-from timers.zone import UTC_ZONE, to_local
 
 MICROSECOND = timedelta(microseconds=1)
 MINUTE = timedelta(minutes=1)

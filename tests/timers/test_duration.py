@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timers.duration import Duration, later, parse_duration
-from timers.refusal import InvalidTimer, shortened
+from shardclock_server.timers.duration import Duration, later, parse_duration
+from shardclock_server.timers.refusal import InvalidTimer, shortened
 
 HOUR = timedelta(hours=1)
 

@@ -9,10 +9,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from timers.duration import Duration
-from timers.model import LINE_BYTES_MAX, SLOTS, NewTimer, TimerType, slot_of
-from timers.refusal import InvalidTimer, shortened
-from timers.schedule import Missed
+from shardclock_server.timers.duration import Duration
+from shardclock_server.timers.model import LINE_BYTES_MAX, SLOTS, NewTimer, TimerType, slot_of
+from shardclock_server.timers.refusal import InvalidTimer, shortened
+from shardclock_server.timers.schedule import Missed
 
 ANY_TEXT = st.text(st.characters(codec=None))
 ANY_VALUE = st.none() | st.booleans() | st.integers() | st.floats() | ANY_TEXT | st.lists(st.none())

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timers.moment import LATEST_DUE_DATE, canonical_moment, parse_due_date
-from timers.refusal import InvalidTimer, shortened
+from shardclock_server.timers.moment import LATEST_DUE_DATE, canonical_moment, parse_due_date
+from shardclock_server.timers.refusal import InvalidTimer, shortened
 
 
 @pytest.mark.parametrize(

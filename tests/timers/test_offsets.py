@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import pytest
 
-from timers.offsets import END, RULES_FROM_YEAR, _searched_spans, offset_spans
-from timers.zone import zone_of
+from shardclock_server.timers.offsets import END, RULES_FROM_YEAR, _searched_spans, offset_spans
+from shardclock_server.timers.zone import zone_of
 
 ZONES = [
     "UTC", "Europe/Berlin", "America/New_York", "America/St_Johns", "Africa/Casablanca", "Australia/Lord_Howe",

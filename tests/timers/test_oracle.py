@@ -16,10 +16,10 @@ from zoneinfo import available_timezones
 import pytest
 from whenever import Instant, PlainDateTime, ZonedDateTime
 
-from timers.duration import Duration, parse_duration
-from timers.moment import LATEST_DUE_DATE, parse_due_date
-from timers.refusal import InvalidTimer
-from timers.schedule import parse_schedule
+from shardclock_server.timers.duration import Duration, parse_duration
+from shardclock_server.timers.moment import LATEST_DUE_DATE, parse_due_date
+from shardclock_server.timers.refusal import InvalidTimer
+from shardclock_server.timers.schedule import parse_schedule
 
 QUESTIONS = 25_000  # some forty in each zone
 TEXTS = 100_000

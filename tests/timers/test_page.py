@@ -4,11 +4,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from shardclock_server.timers.model import NewTimer
+from shardclock_server.timers.occurrence import Occurrence
+from shardclock_server.timers.refusal import InvalidTimer
+from shardclock_server.timers.schedule import Missed, first_of, following, last_number, parse_schedule
 from tests.support import ROOT
-from timers.model import NewTimer
-from timers.occurrence import Occurrence
-from timers.refusal import InvalidTimer
-from timers.schedule import Missed, first_of, following, last_number, parse_schedule
 
 PAGE = " ".join((ROOT / "docs" / "when.md").read_text(encoding="utf-8").split())  # lines break anywhere
 MADE = datetime(2031, 1, 31, 8, tzinfo=UTC)

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardclock.jsonb import DEPTH_MAX
-from timers.payload import PAYLOAD_BYTES_MAX, parse_payload, payload_of
-from timers.refusal import InvalidTimer, shortened
+from shardclock_server.timers.payload import PAYLOAD_BYTES_MAX, parse_payload, payload_of
+from shardclock_server.timers.refusal import InvalidTimer, shortened
 
 ANY_TEXT = st.text(st.characters(codec=None))
 JSON_VALUES = st.recursive(

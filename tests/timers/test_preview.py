@@ -5,13 +5,13 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-import timers.offsets
-import timers.preview
-from timers.cron import parse_cron
-from timers.occurrence import Rule
-from timers.preview import Foreseen, preview
-from timers.repeat import parse_repeat
-from timers.zone import UTC_ZONE, zone_of
+import shardclock_server.timers.offsets
+import shardclock_server.timers.preview
+from shardclock_server.timers.cron import parse_cron
+from shardclock_server.timers.occurrence import Rule
+from shardclock_server.timers.preview import Foreseen, preview
+from shardclock_server.timers.repeat import parse_repeat
+from shardclock_server.timers.zone import UTC_ZONE, zone_of
 
 BERLIN = zone_of("Europe/Berlin")
 
@@ -55,7 +55,7 @@ def test_between_occurrences_that_are_decades_apart_nobody_looks_what_the_clock_
         looked_at.append(until - since)
         return ()
 
-    monkeypatch.setattr(timers.preview, "clock_changes", note)
+    monkeypatch.setattr(shardclock_server.timers.preview, "clock_changes", note)
     lisbon = zone_of("Europe/Lisbon")
     assert len(preview(parse_cron("0 0 0 29 2 MON", lisbon), moment("2026-01-01T00:00Z"), count=20)) == 20
     assert looked_at == []
@@ -82,14 +82,14 @@ def test_a_preview_of_a_rare_rule_looks_for_changes_of_the_clock_in_few_years(
     text: str, zone: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked_at: list[int] = []
-    offset = timers.offsets._offset
+    offset = shardclock_server.timers.offsets._offset
 
     def counted(zone: ZoneInfo, second: int) -> int:
         looked_at.append(second)
         return offset(zone, second)
 
-    monkeypatch.setattr(timers.offsets, "_offset", counted)
-    timers.offsets._searched_spans.cache_clear()
+    monkeypatch.setattr(shardclock_server.timers.offsets, "_offset", counted)
+    shardclock_server.timers.offsets._searched_spans.cache_clear()
     preview(parse_cron(text, zone_of(zone)), moment("2026-01-01T00:00Z"), count=1_000)
 
     assert len(looked_at) < 105 * 200  # those from 2026 to 2129, each searched once
@@ -99,13 +99,13 @@ def test_a_rule_whose_times_the_clock_always_skips_is_searched_for_one_cycle_of_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     searched: list[int] = []
-    spans = timers.offsets.offset_spans
+    spans = shardclock_server.timers.offsets.offset_spans
 
-    def noted(zone: ZoneInfo, year: int) -> tuple[timers.offsets.OffsetSpan, ...]:
+    def noted(zone: ZoneInfo, year: int) -> tuple[shardclock_server.timers.offsets.OffsetSpan, ...]:
         searched.append(year)
         return spans(zone, year)
 
-    monkeypatch.setattr("timers.cron.offset_spans", noted)
+    monkeypatch.setattr("shardclock_server.timers.cron.offset_spans", noted)
     assert parse_cron("0 30 2 25-31 3 SUN", BERLIN).first(moment("2026-01-01T00:00Z")) is None
     assert len(searched) == len(set(searched)) < 500
 

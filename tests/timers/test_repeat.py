@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shardclock_server.timers.duration import Duration
+from shardclock_server.timers.moment import LATEST_DUE_DATE
+from shardclock_server.timers.occurrence import WITHOUT_END, Later, Occurrence
+from shardclock_server.timers.refusal import InvalidTimer, shortened
+from shardclock_server.timers.repeat import Repeat, parse_repeat
+from shardclock_server.timers.zone import UTC_ZONE
 from tests.support.refused_rules import REFUSED_REPEATS
-from timers.duration import Duration
-from timers.moment import LATEST_DUE_DATE
-from timers.occurrence import WITHOUT_END, Later, Occurrence
-from timers.refusal import InvalidTimer, shortened
-from timers.repeat import Repeat, parse_repeat
-from timers.zone import UTC_ZONE
 
 BERLIN, APIA = ZoneInfo("Europe/Berlin"), ZoneInfo("Pacific/Apia")
 ANCHOR = datetime(2024, 1, 1, tzinfo=UTC)

@@ -7,11 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timers.cron import Cron
-from timers.occurrence import WITHOUT_END, Occurrence, Rule
-from timers.refusal import InvalidTimer, shortened
-from timers.repeat import REPETITIONS_MAX, Repeat
-from timers.schedule import MISSED_AFTER, Following, Missed, first_of, following, last_number, parse_schedule
+from shardclock_server.timers.cron import Cron
+from shardclock_server.timers.occurrence import WITHOUT_END, Occurrence, Rule
+from shardclock_server.timers.refusal import InvalidTimer, shortened
+from shardclock_server.timers.repeat import REPETITIONS_MAX, Repeat
+from shardclock_server.timers.schedule import (
+    MISSED_AFTER,
+    Following,
+    Missed,
+    first_of,
+    following,
+    last_number,
+    parse_schedule,
+)
 
 Named = Callable[[int], Occurrence]
 

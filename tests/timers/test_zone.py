@@ -5,8 +5,17 @@ from zoneinfo import ZoneInfo, available_timezones
 
 import pytest
 
-from timers.refusal import InvalidTimer, shortened
-from timers.zone import UTC_ZONE, agreed_zone, comes_twice, exists, offset_at, to_local, to_utc, zone_of
+from shardclock_server.timers.refusal import InvalidTimer, shortened
+from shardclock_server.timers.zone import (
+    UTC_ZONE,
+    agreed_zone,
+    comes_twice,
+    exists,
+    offset_at,
+    to_local,
+    to_utc,
+    zone_of,
+)
 
 BERLIN, APIA = ZoneInfo("Europe/Berlin"), ZoneInfo("Pacific/Apia")
 SKIPPED = datetime(2024, 3, 31, 2, 30)  # noqa: DTZ001 - local times have no offset, here and below

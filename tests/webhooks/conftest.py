@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from webhooks.addresses import networks_of
-from webhooks.sender import Sender, SenderSettings
+from shardclock_server.webhooks.addresses import networks_of
+from shardclock_server.webhooks.sender import Sender, SenderSettings
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhooks.addresses import DENIED, METADATA, InvalidNetwork, Networks, is_public, networks_of
+from shardclock_server.webhooks.addresses import DENIED, METADATA, InvalidNetwork, Networks, is_public, networks_of
 
 PRIVATE = """
     0.0.0.0 0.1.2.3 10.0.0.1 10.255.255.255 100.64.0.1 100.100.100.200 100.127.255.255 127.0.0.1 127.255.255.254

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhooks.answers import Answer, Delivered, Fault, Gone, Retry, answer_of, one_line, retry_after_s
+from shardclock_server.webhooks.answers import Answer, Delivered, Fault, Gone, Retry, answer_of, one_line, retry_after_s
 
 NOON_S = 1_774_785_600.0  # Sun, 29 Mar 2026 12:00:00 GMT
 

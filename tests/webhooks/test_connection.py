@@ -9,11 +9,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from shardclock_server.webhooks.answers import Delivered, Retry
+from shardclock_server.webhooks.connection import BODY_BYTES_MAX, HEAD_BYTES_MAX, INTERIM_MAX
+from shardclock_server.webhooks.sender import Sender
 from tests.support.receivers import DELIVERY, Behave, answering, receiving, saying, without_end
 from tests.support.waiting import eventually
-from webhooks.answers import Delivered, Retry
-from webhooks.connection import BODY_BYTES_MAX, HEAD_BYTES_MAX, INTERIM_MAX
-from webhooks.sender import Sender
 
 ANSWER = b"HTTP/1.1 204 No Content\r\n\r\n"
 HINT = b"HTTP/1.1 103 Early Hints\r\n\r\n"

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from shardclock_server.webhooks.addresses import networks_of
+from shardclock_server.webhooks.endpoint import EndpointRules, InvalidEndpoint, check_endpoint, check_headers, check_url
 from tests.support.receivers import SECRET
-from webhooks.addresses import networks_of
-from webhooks.endpoint import EndpointRules, InvalidEndpoint, check_endpoint, check_headers, check_url
 
 RULES = EndpointRules()
 WITHIN = EndpointRules(allow_http=True, networks=networks_of(allowed=["10.0.0.0/8", "127.0.0.0/8", "::1/128"]))

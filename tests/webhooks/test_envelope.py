@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhooks.envelope import write_body
+from shardclock_server.webhooks.envelope import write_body
 
 NOON = datetime(2026, 3, 29, 12, tzinfo=UTC)
 

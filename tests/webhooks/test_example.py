@@ -13,13 +13,13 @@ from datetime import UTC, datetime
 import pytest
 from yarl import URL
 
+from shardclock_server.webhooks.answers import Answer, Delivered, Retry
+from shardclock_server.webhooks.endpoint import Endpoint
+from shardclock_server.webhooks.envelope import write_body
+from shardclock_server.webhooks.sender import Message, Sender
+from shardclock_server.webhooks.signing import check_secrets, new_secret
 from tests.support import ROOT
 from tests.support.factories import BOUND_S
-from webhooks.answers import Answer, Delivered, Retry
-from webhooks.endpoint import Endpoint
-from webhooks.envelope import write_body
-from webhooks.sender import Message, Sender
-from webhooks.signing import check_secrets, new_secret
 
 SECRET, OLD_SECRET, WRONG_SECRET = new_secret(), new_secret(), new_secret()
 EXAMPLE = ROOT / "examples" / "webhook_receiver.py"

@@ -11,15 +11,15 @@ import pytest
 from aiohttp.abc import AbstractResolver
 from yarl import URL
 
+from shardclock_server.webhooks.addresses import Networks, networks_of
+from shardclock_server.webhooks.answers import Delivered, Retry
+from shardclock_server.webhooks.endpoint import Endpoint
+from shardclock_server.webhooks.failures import NO_ADDRESS
+from shardclock_server.webhooks.guard import Connecting, ForbiddenAddress, Guard, connecting
+from shardclock_server.webhooks.names import SystemNames
+from shardclock_server.webhooks.sender import Sender, SenderSettings
+from shardclock_server.webhooks.signing import check_secret
 from tests.support.receivers import DELIVERY, SECRET, Zone, answering, receiving
-from webhooks.addresses import Networks, networks_of
-from webhooks.answers import Delivered, Retry
-from webhooks.endpoint import Endpoint
-from webhooks.failures import NO_ADDRESS
-from webhooks.guard import Connecting, ForbiddenAddress, Guard, connecting
-from webhooks.names import SystemNames
-from webhooks.sender import Sender, SenderSettings
-from webhooks.signing import check_secret
 
 # Spellings of loopback: some are read as an address by yarl, some by aiohttp, some only by the C library.
 LOOPBACK = """

@@ -11,14 +11,14 @@ import pytest
 from aiohttp.abc import ResolveResult
 from yarl import URL
 
+from shardclock_server.webhooks.addresses import Networks
+from shardclock_server.webhooks.answers import Fault, Retry
+from shardclock_server.webhooks.endpoint import Endpoint
+from shardclock_server.webhooks.failures import NO_ADDRESS, NO_ROOM
+from shardclock_server.webhooks.names import ADDRESSES_MAX, Names, SystemNames, asking
+from shardclock_server.webhooks.sender import Sender, SenderSettings
+from shardclock_server.webhooks.signing import check_secret
 from tests.support.receivers import DELIVERY, SECRET, Zone
-from webhooks.addresses import Networks
-from webhooks.answers import Fault, Retry
-from webhooks.endpoint import Endpoint
-from webhooks.failures import NO_ADDRESS, NO_ROOM
-from webhooks.names import ADDRESSES_MAX, Names, SystemNames, asking
-from webhooks.sender import Sender, SenderSettings
-from webhooks.signing import check_secret
 
 
 async def test_a_name_of_many_addresses_leads_to_a_few() -> None:
@@ -35,7 +35,7 @@ async def test_a_name_server_that_does_not_answer_costs_a_bounded_time(monkeypat
             never: asyncio.Future[list[ResolveResult]] = asyncio.get_running_loop().create_future()
             return await never
 
-    monkeypatch.setattr("webhooks.names.RESOLVE_S", 0.1)
+    monkeypatch.setattr("shardclock_server.webhooks.names.RESOLVE_S", 0.1)
     async with asyncio.timeout(3.0), Sender(SenderSettings(), networks=Networks(), resolver=Silent()) as sender:
         answer = await sender.send(Endpoint(URL("https://silent.test/"), (), (check_secret(SECRET),), 5.0), DELIVERY)
     assert isinstance(answer, Retry)

@@ -11,12 +11,12 @@ import socket
 
 import pytest
 
+from shardclock_server.webhooks.answers import Delivered, Retry
+from shardclock_server.webhooks.connection import INTERIM_MAX
+from shardclock_server.webhooks.odd_heads import NoAnswer, OddHead, read_odd_head
+from shardclock_server.webhooks.sender import Sender
 from tests.support.receivers import DELIVERY, LINGER_NONE, Behave, receiving, saying
 from tests.support.waiting import eventually
-from webhooks.answers import Delivered, Retry
-from webhooks.connection import INTERIM_MAX
-from webhooks.odd_heads import NoAnswer, OddHead, read_odd_head
-from webhooks.sender import Sender
 
 SOON_S = 3.0
 NO_CONTENT, OK = b"HTTP/1.1 204 No Content\r\n", b"HTTP/1.1 200 OK\r\n"

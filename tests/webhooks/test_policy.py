@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from webhooks.policy import InvalidPolicy, policy_of
+from shardclock_server.webhooks.policy import InvalidPolicy, policy_of
 
 
 def test_a_policy_says_all_that_a_delivery_is_judged_by() -> None:

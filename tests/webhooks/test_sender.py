@@ -13,6 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shardclock_server.webhooks.addresses import networks_of
+from shardclock_server.webhooks.answers import Answer, Delivered, Fault, Gone, Retry
+from shardclock_server.webhooks.connection import HEAD_BYTES_MAX
+from shardclock_server.webhooks.failures import NO_ADDRESS, NO_ROOM
+from shardclock_server.webhooks.sender import Message, Sender, SenderSettings
+from shardclock_server.webhooks.signing import check_secrets, signed_headers
 from tests.support.receivers import (
     DELIVERY,
     SECRET,
@@ -27,12 +33,6 @@ from tests.support.receivers import (
     without_end,
 )
 from tests.support.waiting import eventually
-from webhooks.addresses import networks_of
-from webhooks.answers import Answer, Delivered, Fault, Gone, Retry
-from webhooks.connection import HEAD_BYTES_MAX
-from webhooks.failures import NO_ADDRESS, NO_ROOM
-from webhooks.sender import Message, Sender, SenderSettings
-from webhooks.signing import check_secrets, signed_headers
 
 LOOPBACK = networks_of(allowed=["127.0.0.0/8"])
 SOON_S = 10.0  # far above every limit of these tests, and far below what a hang would take
@@ -277,7 +277,7 @@ async def test_a_sender_without_sockets_does_not_blame_the_endpoint(
 
     async with receiving(hanging) as receiver:
         with monkeypatch.context() as patch:
-            patch.setattr("webhooks.guard._Counted", exhausted)
+            patch.setattr("shardclock_server.webhooks.guard._Counted", exhausted)
             answer = await sender.send(receiver.endpoint(), DELIVERY)
     assert isinstance(answer, Retry)
     assert (answer.reason, answer.fault) == (NO_ROOM, Fault.SENDER)
@@ -292,7 +292,7 @@ async def test_a_sender_without_sockets_tries_no_other_endpoint_for_a_while(
 
     async with receiving(hanging) as receiver, receiving(answering("200 OK")) as another:
         with monkeypatch.context() as patch:
-            patch.setattr("webhooks.guard._Counted", exhausted)
+            patch.setattr("shardclock_server.webhooks.guard._Counted", exhausted)
             first = await sender.send(receiver.endpoint(), DELIVERY)
         second = await sender.send(another.endpoint(), DELIVERY)
         sender._held_until_s = time.monotonic()

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from webhooks.signing import (
+from shardclock_server.webhooks.signing import (
     InvalidSecret,
     PrivateKey,
     check_secret,

@@ -7,11 +7,11 @@ import ssl
 
 import pytest
 
+from shardclock_server.webhooks.addresses import networks_of
+from shardclock_server.webhooks.answers import Answer, Delivered, Retry
+from shardclock_server.webhooks.sender import Sender, SenderSettings
 from tests.support.receivers import DELIVERY, Receiver, Zone, answering, hanging, receiving
 from tests.support.tls import Authority
-from webhooks.addresses import networks_of
-from webhooks.answers import Answer, Delivered, Retry
-from webhooks.sender import Sender, SenderSettings
 
 LOOPBACK = networks_of(allowed=["127.0.0.0/8"])
 LIMITS = SenderSettings(connect_s=0.5)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from webhooks.turns import Origin, Turns
+from shardclock_server.webhooks.turns import Origin, Turns
 
 HOST = ("example.com", 443)
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from shardclock_server.workers.app import App, AppRefused, find_app, modules_of
+from shardclock_server.workers.describe import OURS
 from tests.support import ROOT
 from tests.support.cli_asserts import BAD_INPUT
 from tests.support.program import run
-from workers.app import App, AppRefused, find_app, modules_of
-from workers.describe import OURS
 
 ORDERS = """
 import shardclock
@@ -131,7 +131,7 @@ def test_a_folder_of_such_a_name_without_modules_hides_nothing(tmp_path: Path) -
 
 
 def test_our_own_apps_are_not_taken_for_a_user_s() -> None:
-    assert find_app("demo.app", ROOT).handlers
+    assert find_app("shardclock_server.demo.app", ROOT).handlers
 
 
 def test_the_names_that_are_taken_are_those_of_our_packages() -> None:

@@ -7,9 +7,9 @@ from datetime import timedelta
 import pytest
 
 from shardclock import Completed, Discarded, Failed, RetryLater
-from sql.deliveries.settle import Ending, Settlement
+from shardclock_server.sql.deliveries.settle import Ending, Settlement
+from shardclock_server.workers.attempts import CLAIMS_WITHOUT_ANSWER_MAX, backoff_s, settlement_of, why_not
 from tests.support.handlers import NOON, delivery, policy_of
-from workers.attempts import CLAIMS_WITHOUT_ANSWER_MAX, backoff_s, settlement_of, why_not
 
 SOON = NOON + timedelta(seconds=1)
 

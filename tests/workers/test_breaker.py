@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhooks.answers import Answer, Delivered, Fault, Gone, Retry
-from workers.breaker import Breaker, BreakerSettings
+from shardclock_server.webhooks.answers import Answer, Delivered, Fault, Gone, Retry
+from shardclock_server.workers.breaker import Breaker, BreakerSettings
 
 OK: Answer = Delivered(200, 0.1)
 BROKEN: Answer = Retry("answered 500", 0.1, status=500)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workers.bucket import Bucket
+from shardclock_server.workers.bucket import Bucket
 
 
 def test_without_a_limit_there_is_always_room() -> None:

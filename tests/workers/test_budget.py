@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from shardclock_server.timers.payload import PAYLOAD_BYTES_MAX
+from shardclock_server.workers import budget
+from shardclock_server.workers.budget import FEW_PLACES, IN_HAND_MAX, NEW_PLACES, PAYLOADS_BYTES_MAX, Budget, Load
 from tests.support.handlers import delivery
-from timers.payload import PAYLOAD_BYTES_MAX
-from workers import budget
-from workers.budget import FEW_PLACES, IN_HAND_MAX, NEW_PLACES, PAYLOADS_BYTES_MAX, Budget, Load
 
 LARGE = 2**20  # a service task's payload
 

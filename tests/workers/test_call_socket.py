@@ -10,9 +10,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from shardclock_server.workers import call_socket
+from shardclock_server.workers.call_socket import IS_ALIVE, CallServer, CallSocket, NotSent, SocketLost, connected
 from tests.support.waiting import eventually
-from workers import call_socket
-from workers.call_socket import IS_ALIVE, CallServer, CallSocket, NotSent, SocketLost, connected
 
 WITHIN_S = 10.0
 

@@ -9,15 +9,15 @@ from unittest import mock
 
 import pytest
 
-from sql.deliveries.claim import ClaimedDelivery
+from shardclock_server.sql.deliveries.claim import ClaimedDelivery
+from shardclock_server.workers import handler_queue
+from shardclock_server.workers.calls import Calls
+from shardclock_server.workers.seat import Called, Seat
 from tests.support.deliveries import deliver
 from tests.support.factories import BOUND_S, HolderClient, value
 from tests.support.handlers import Processes, spec_of
 from tests.support.waiting import eventually
 from tests.support.working import assigned, ended, worker_of, working
-from workers import handler_queue
-from workers.calls import Calls
-from workers.seat import Called, Seat
 
 
 async def test_a_call_that_ends_by_an_error_is_told_and_one_that_is_cancelled_is_not() -> None:

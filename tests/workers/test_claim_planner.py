@@ -7,9 +7,15 @@ from datetime import timedelta
 
 import pytest
 
-from sql.deliveries.claim import BEGINNING, ClaimedDelivery, DeliveryScan, DeliveryScanResult, Lane, Position
-from tests.support.handlers import NOON, delivery
-from workers.claim_planner import (
+from shardclock_server.sql.deliveries.claim import (
+    BEGINNING,
+    ClaimedDelivery,
+    DeliveryScan,
+    DeliveryScanResult,
+    Lane,
+    Position,
+)
+from shardclock_server.workers.claim_planner import (
     BUSY_PAUSE_S,
     FIRINGS_KEPT_S,
     FIRINGS_LONGER,
@@ -22,6 +28,7 @@ from workers.claim_planner import (
     ClaimPlanner,
     SlowestFiring,
 )
+from tests.support.handlers import NOON, delivery
 
 ORDERS, CARTS = Lane("order.expired", "default"), Lane("cart.left", "default")
 SCAN = DeliveryScan(["order.expired", "cart.left"], 1_000)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shardclock.reason import REASON_CHARS_MAX
-from workers.ended import has_ended, sentence_of
+from shardclock_server.workers.ended import has_ended, sentence_of
 
 DIED = (
     "The actor died unexpectedly before finishing this task.\n\tclass_name: HandlerActor\n"

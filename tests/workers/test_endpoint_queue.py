@@ -15,19 +15,19 @@ from typing import Any
 
 import pytest
 
-import workers.endpoint_queue
-from sql.deliveries.settle import Ending, Settlement
-from sql.endpoints.endpoints import EndpointName, StoredEndpoint
+import shardclock_server.workers.endpoint_queue
+from shardclock_server.sql.deliveries.settle import Ending, Settlement
+from shardclock_server.sql.endpoints.endpoints import EndpointName, StoredEndpoint
+from shardclock_server.webhooks.answers import Answer, Delivered, Fault, Gone, Retry
+from shardclock_server.webhooks.endpoint import Endpoint, EndpointRules
+from shardclock_server.webhooks.policy import policy_of
+from shardclock_server.webhooks.sender import Message
+from shardclock_server.workers.context import WorkerContext
+from shardclock_server.workers.endpoint_queue import EndpointQueue, message_of, settlement_after
+from shardclock_server.workers.stats import WorkerStats
 from tests.support.handlers import NOON, delivery
 from tests.support.receivers import SECRET
 from tests.support.waiting import eventually
-from webhooks.answers import Answer, Delivered, Fault, Gone, Retry
-from webhooks.endpoint import Endpoint, EndpointRules
-from webhooks.policy import policy_of
-from webhooks.sender import Message
-from workers.context import WorkerContext
-from workers.endpoint_queue import EndpointQueue, message_of, settlement_after
-from workers.stats import WorkerStats
 
 KEY = EndpointName("default", "billing")
 STORED = StoredEndpoint("default", "billing", "https://example.com/hooks", {}, (SECRET,), {})
@@ -181,7 +181,7 @@ async def test_what_another_worker_has_now_is_not_sent() -> None:
 
 
 async def test_an_endpoint_is_read_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers.endpoint_queue, "FRESH_S", 0.0)
+    monkeypatch.setattr(shardclock_server.workers.endpoint_queue, "FRESH_S", 0.0)
     async with bench(Sent()) as it:
         it.queue.add([delivery(1)])
         await eventually(lambda: it.asked >= 2 or len(it.settled) == 1)
@@ -309,7 +309,7 @@ async def test_a_line_without_work_is_forgotten_after_a_while(monkeypatch: pytes
         assert not it.queue.is_idle
         await eventually(lambda: len(it.settled) == 1)
         assert not it.queue.is_idle
-        monkeypatch.setattr(workers.endpoint_queue, "IDLE_S", -1.0)
+        monkeypatch.setattr(shardclock_server.workers.endpoint_queue, "IDLE_S", -1.0)
         assert it.queue.is_idle
 
 
@@ -319,9 +319,13 @@ async def test_a_line_is_kept_while_its_rate_lets_none_begin(monkeypatch: pytest
         await eventually(lambda: len(it.settled) == 1)
         now_s = time.monotonic()
 
-        monkeypatch.setattr(workers.endpoint_queue, "time", SimpleNamespace(monotonic=lambda: now_s + 99.0))
+        monkeypatch.setattr(
+            shardclock_server.workers.endpoint_queue, "time", SimpleNamespace(monotonic=lambda: now_s + 99.0)
+        )
         assert not it.queue.is_idle, "a new queue would send another one now"
-        monkeypatch.setattr(workers.endpoint_queue, "time", SimpleNamespace(monotonic=lambda: now_s + 101.0))
+        monkeypatch.setattr(
+            shardclock_server.workers.endpoint_queue, "time", SimpleNamespace(monotonic=lambda: now_s + 101.0)
+        )
         assert it.queue.is_idle
 
 
@@ -342,7 +346,7 @@ async def test_where_nothing_may_be_sent_no_breaker_stays_open(
         await eventually(lambda: len(it.settled) == 6)
 
         assert not is_open(it.queue)
-        monkeypatch.setattr(workers.endpoint_queue, "IDLE_S", -1.0)
+        monkeypatch.setattr(shardclock_server.workers.endpoint_queue, "IDLE_S", -1.0)
         assert it.queue.is_idle
 
 
@@ -357,9 +361,9 @@ async def test_an_endpoint_that_fails_is_forgotten_when_nothing_was_sent_for_an_
         def moved(by_s: float) -> SimpleNamespace:
             return SimpleNamespace(monotonic=lambda: now_s + by_s)
 
-        monkeypatch.setattr(workers.endpoint_queue, "time", moved(3_500.0))
+        monkeypatch.setattr(shardclock_server.workers.endpoint_queue, "time", moved(3_500.0))
         assert (it.queue.is_open, it.queue.is_idle) == (True, False)
-        monkeypatch.setattr(workers.endpoint_queue, "time", moved(3_700.0))
+        monkeypatch.setattr(shardclock_server.workers.endpoint_queue, "time", moved(3_700.0))
         assert it.queue.is_idle
 
 

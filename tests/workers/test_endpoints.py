@@ -11,22 +11,22 @@ from typing import Any, cast
 
 import pytest
 
-from sql.deliveries.claim import ClaimedDelivery, Lane
-from sql.deliveries.settle import Settlement
-from sql.session import Session, StatementRefused, StoreUnavailable
+from shardclock_server.sql.deliveries.claim import ClaimedDelivery, Lane
+from shardclock_server.sql.deliveries.settle import Settlement
+from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
+from shardclock_server.webhooks.addresses import Networks
+from shardclock_server.webhooks.answers import Answer, Delivered
+from shardclock_server.webhooks.endpoint import Endpoint
+from shardclock_server.webhooks.sender import Message
+from shardclock_server.workers import budget
+from shardclock_server.workers.budget import NEW_PLACES, Load
+from shardclock_server.workers.context import WorkerContext
+from shardclock_server.workers.endpoint_queue import GoneAt, NotNow, Send
+from shardclock_server.workers.endpoints import Endpoints
+from shardclock_server.workers.stats import WorkerStats
 from tests.support.handlers import NOON, delivery
 from tests.support.receivers import SECRET
 from tests.support.waiting import eventually
-from webhooks.addresses import Networks
-from webhooks.answers import Answer, Delivered
-from webhooks.endpoint import Endpoint
-from webhooks.sender import Message
-from workers import budget
-from workers.budget import NEW_PLACES, Load
-from workers.context import WorkerContext
-from workers.endpoint_queue import GoneAt, NotNow, Send
-from workers.endpoints import Endpoints
-from workers.stats import WorkerStats
 
 # Nothing is sent: both are disabled or wrong, so what was read of them is seen in how their deliveries end.
 BAD, OTHER = Lane("webhook:bad", "a"), Lane("webhook:other", "b")
@@ -121,7 +121,7 @@ async def test_a_row_that_is_wrong_fails_its_own_deliveries_alone(
 async def test_the_queues_that_have_rested_longest_are_forgotten_beyond_a_bound(
     endpoints: Endpoints, settled: list[Settlement], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("workers.endpoints.QUEUES_MAX", 3)
+    monkeypatch.setattr("shardclock_server.workers.endpoints.QUEUES_MAX", 3)
     lanes = [Lane(f"webhook:{number}", "a") for number in range(6)]
     for number, lane in enumerate(lanes):
         endpoints.add(lane, [delivery(number, target=lane.target, tenant_id=lane.tenant_id)])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sql.deliveries.claim import ClaimedDelivery
+from shardclock_server.sql.deliveries.claim import ClaimedDelivery
+from shardclock_server.workers.hand import Hand
 from tests.support.handlers import delivery
-from workers.hand import Hand
 
 
 def test_what_was_taken_is_in_hand_until_it_is_settled() -> None:

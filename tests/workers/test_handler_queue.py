@@ -9,13 +9,13 @@ from datetime import timedelta
 import pytest
 
 from shardclock import Completed, Failed, Outcome
-from sql.deliveries.claim import ClaimedDelivery
-from sql.deliveries.settle import Ending
+from shardclock_server.sql.deliveries.claim import ClaimedDelivery
+from shardclock_server.sql.deliveries.settle import Ending
+from shardclock_server.workers import handler_queue, seat
+from shardclock_server.workers.seat import CHUNK_MAX, next_chunk
 from tests.support.handler_queues import dies_of, hangs_on, running
 from tests.support.handlers import NOON, Processes, delivery, spec_of
 from tests.support.waiting import eventually
-from workers import handler_queue, seat
-from workers.seat import CHUNK_MAX, next_chunk
 
 
 @pytest.mark.parametrize(

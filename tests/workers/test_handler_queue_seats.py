@@ -9,11 +9,11 @@ from contextlib import asynccontextmanager
 import pytest
 
 from shardclock.backoff import Backoff
+from shardclock_server.workers import seat as seats
+from shardclock_server.workers.handler import HandlerSpec
 from tests.support.handler_queues import Running, dies_of, running
 from tests.support.handlers import FakeProcess, Processes, delivery, spec_of
 from tests.support.waiting import eventually
-from workers import seat as seats
-from workers.handler import HandlerSpec
 
 QUICK_CALLS = 200  # after which a process gets many deliveries at a time
 

@@ -8,14 +8,14 @@ from datetime import timedelta
 import pytest
 
 from shardclock.backoff import Backoff
-from sql.deliveries.settle import Ending
+from shardclock_server.sql.deliveries.settle import Ending
+from shardclock_server.workers import seat as seats
 from tests.support.deliveries import deliver
 from tests.support.factories import HolderClient, value
 from tests.support.handler_queues import dies_of, running
 from tests.support.handlers import NOON, Processes, delivery, spec_of
 from tests.support.waiting import eventually
 from tests.support.working import ended, working
-from workers import seat as seats
 
 
 async def test_until_its_process_is_up_it_has_nothing_in_hand() -> None:

@@ -7,16 +7,16 @@ from typing import Any, cast
 
 import pytest
 
-import workers.lane_finder
-from sql.deliveries.claim import DeliveryScan, DueLanes, Lane, Position
-from sql.session import Session
+import shardclock_server.workers.lane_finder
+from shardclock_server.sql.deliveries.claim import DeliveryScan, DueLanes, Lane, Position
+from shardclock_server.sql.session import Session
+from shardclock_server.workers.claim_planner import MARGIN_S, SLOW_SEARCH_S, ClaimPlanner
+from shardclock_server.workers.lane_finder import GAP_S, OLD_S, LaneFinder
 from tests.support.deliveries import add_deliveries
 from tests.support.factories import query, value
 from tests.support.handlers import NOON, Processes
 from tests.support.waiting import eventually
 from tests.support.working import working
-from workers.claim_planner import MARGIN_S, SLOW_SEARCH_S, ClaimPlanner
-from workers.lane_finder import GAP_S, OLD_S, LaneFinder
 
 FIRST, OTHER = Lane("webhook:first", "umbrella"), Lane("webhook:other", "acme")
 SOON_S = 3.0
@@ -28,7 +28,7 @@ class Looks:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.behind: list[Position | None] = []
         self.answers: list[DueLanes] = []
-        monkeypatch.setattr(workers.lane_finder, "find_due_lanes", self.find)
+        monkeypatch.setattr(shardclock_server.workers.lane_finder, "find_due_lanes", self.find)
 
     async def find(self, _: Session, behind: Position | None, **__: Any) -> DueLanes:
         """Answer with the next one; the last one stays."""

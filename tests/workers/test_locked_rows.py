@@ -12,17 +12,17 @@ from typing import Any
 import asyncpg
 import pytest
 
-import workers.settler
-import workers.worker
-from sql.deliveries.claim import Renewal, renew_deliveries
-from sql.deliveries.settle import Unsettled, settle_deliveries
+import shardclock_server.workers.settler
+import shardclock_server.workers.worker
+from shardclock_server.sql.deliveries.claim import Renewal, renew_deliveries
+from shardclock_server.sql.deliveries.settle import Unsettled, settle_deliveries
+from shardclock_server.workers.claim_planner import ClaimPlanner
+from shardclock_server.workers.settler import LOCKED_PAUSE_S
 from tests.support.deliveries import deliver, deliveries
 from tests.support.factories import BOUND_S, HolderClient, query, value
 from tests.support.handlers import Processes
 from tests.support.waiting import eventually
 from tests.support.working import QUICK, ended, working
-from workers.claim_planner import ClaimPlanner
-from workers.settler import LOCKED_PAUSE_S
 
 SOON_S = 2.0  # less than a worker's statement waits for a lock
 SHORT = QUICK.model_copy(update={"delivery_lease_s": 0.6, "statement_timeout_s": 0.5})
@@ -60,7 +60,7 @@ async def test_a_locked_delivery_is_settled_when_the_lock_is_gone_and_all_others
         sent.append(time.monotonic())
         return await settle_deliveries(*arguments, **more)
 
-    monkeypatch.setattr(workers.settler, "settle_deliveries", settle)
+    monkeypatch.setattr(shardclock_server.workers.settler, "settle_deliveries", settle)
     processes = Processes(gate=asyncio.Event())
     keys = await deliver(shard, 3)
     async with working(dsn, processes) as worker:
@@ -119,8 +119,8 @@ async def test_leases_are_renewed_in_batches(dsn: str, shard: HolderClient, monk
         batches.append(len(old))
         return await renew_deliveries(session, holder, old, **more)
 
-    monkeypatch.setattr(workers.worker, "RENEWED_MAX", 2)
-    monkeypatch.setattr(workers.worker, "renew_deliveries", renew)
+    monkeypatch.setattr(shardclock_server.workers.worker, "RENEWED_MAX", 2)
+    monkeypatch.setattr(shardclock_server.workers.worker, "renew_deliveries", renew)
     processes = Processes(gate=asyncio.Event())
     keys = await deliver(shard, 5)
     async with working(dsn, processes, settings=SHORT) as worker:

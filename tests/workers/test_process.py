@@ -15,13 +15,13 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from shardclock import Completed, InvalidHandler, Timer
-from sql.deliveries.claim import ClaimedDelivery
+from shardclock_server.sql.deliveries.claim import ClaimedDelivery
+from shardclock_server.workers import importing, process
+from shardclock_server.workers.process import HandlerActor, RayHandlerProcess, envelope_of
+from shardclock_server.workers.runs.actor import RunActor
+from shardclock_server.workers.user_process import LEAST_SHARE
 from tests.support.handlers import NOON, delivery, spec_of
 from tests.support.user_actors import HERE, Started
-from workers import importing, process
-from workers.process import HandlerActor, RayHandlerProcess, envelope_of
-from workers.runs.actor import RunActor
-from workers.user_process import LEAST_SHARE
 
 pytestmark = pytest.mark.usefixtures("collector")
 

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sql.deliveries.settle import Ending
-from sql.endpoints.endpoints import StoredEndpoint
+from shardclock_server.sql.deliveries.settle import Ending
+from shardclock_server.sql.endpoints.endpoints import StoredEndpoint
+from shardclock_server.webhooks.addresses import networks_of
+from shardclock_server.webhooks.endpoint import EndpointRules
+from shardclock_server.webhooks.policy import POLICY, policy_of
+from shardclock_server.workers.attempts import why_not
+from shardclock_server.workers.route import route_of
 from tests.support.handlers import NOON, delivery
 from tests.support.receivers import SECRET
-from webhooks.addresses import networks_of
-from webhooks.endpoint import EndpointRules
-from webhooks.policy import POLICY, policy_of
-from workers.attempts import why_not
-from workers.route import route_of
 
 STORED = StoredEndpoint("default", "billing", "https://example.com/hooks", {"authorization": "Bearer 7"}, (SECRET,), {})
 RULES = EndpointRules()

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-import workers.worker
-from sql.deliveries.claim import DeliveryScan, DeliveryScanResult, claim_deliveries
-from sql.session import StoreUnavailable
+import shardclock_server.workers.worker
+from shardclock_server.sql.deliveries.claim import DeliveryScan, DeliveryScanResult, claim_deliveries
+from shardclock_server.sql.session import StoreUnavailable
 from tests.support.deliveries import HANDLER, deliver, deliveries
 from tests.support.factories import HolderClient
 from tests.support.handlers import Processes, spec_of
@@ -30,7 +30,7 @@ async def test_a_search_that_gets_no_answer_stops_no_claim(
         found += result.lanes
         return result
 
-    monkeypatch.setattr(workers.worker, "claim_deliveries", answers_once)
+    monkeypatch.setattr(shardclock_server.workers.worker, "claim_deliveries", answers_once)
     await deliver(shard)
     async with working(dsn, Processes()) as worker:
         await eventually(lambda: _all_have_ended(dsn))

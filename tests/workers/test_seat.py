@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from shardclock import Completed, Failed
+from shardclock_server.workers.seat import RESTART, Called, Seat
 from tests.support.handlers import NOON, Processes, delivery, spec_of
-from workers.seat import RESTART, Called, Seat
 
 
 def seat_of(processes: Processes, *, is_async: bool = True) -> Seat:

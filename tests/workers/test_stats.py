@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from cluster.families import REPORTED
-from metrics.family import OTHER, TARGETS_MAX
-from metrics.report import BYTES_MAX, Histogram, decode, encode
-from sql.deliveries.settle import Ending, Settlement
+from shardclock_server.cluster.families import REPORTED
+from shardclock_server.metrics.family import OTHER, TARGETS_MAX
+from shardclock_server.metrics.report import BYTES_MAX, Histogram, decode, encode
+from shardclock_server.sql.deliveries.settle import Ending, Settlement
+from shardclock_server.workers.families import DURATION_EDGES_S
+from shardclock_server.workers.stats import WorkerGauges, WorkerStats, report_of
 from tests.support.exporting import value_of
 from tests.support.handlers import NOON, delivery
-from workers.families import DURATION_EDGES_S
-from workers.stats import WorkerGauges, WorkerStats, report_of
 
 HANDLER = "order.expired"
 

@@ -14,13 +14,13 @@ from contextvars import ContextVar
 
 import pytest
 
-import workers.threads as call_threads
+import shardclock_server.workers.threads as call_threads
+from shardclock_server.workers.threads import IDLE_MAX, in_a_thread
 from tests.support.waiting import eventually
-from workers.threads import IDLE_MAX, in_a_thread
 
 NEVER_ENDS = """
 import asyncio, time
-from workers.threads import in_a_thread
+from shardclock_server.workers.threads import in_a_thread
 
 async def main():
     try:
@@ -33,7 +33,7 @@ asyncio.run(main())
 """
 FORKS = """
 import asyncio, os
-from workers.threads import in_a_thread
+from shardclock_server.workers.threads import in_a_thread
 
 asyncio.run(in_a_thread(int))
 if child := os.fork():

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 import ray
 
+from shardclock_server.workers.user_process import NotCalled, ProcessDied, UserActor, UserProcess
 from tests.support.user_actors import Started
-from workers.user_process import NotCalled, ProcessDied, UserActor, UserProcess
 
 
 class Repeating(UserActor):

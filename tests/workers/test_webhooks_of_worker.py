@@ -7,7 +7,7 @@ import json
 
 from standardwebhooks import Webhook
 
-from sql.endpoints.endpoints import (
+from shardclock_server.sql.endpoints.endpoints import (
     EndpointName,
     StoredEndpoint,
     add_endpoint,
@@ -15,7 +15,9 @@ from sql.endpoints.endpoints import (
     find_endpoints,
     set_secrets,
 )
-from sql.session import Session
+from shardclock_server.sql.session import Session
+from shardclock_server.workers.endpoint_queue import FRESH_S
+from shardclock_server.workers.settings import WorkerSettings
 from tests.support.deliveries import deliver
 from tests.support.factories import BOUND_S, HolderClient, value
 from tests.support.handlers import Processes
@@ -23,8 +25,6 @@ from tests.support.receivers import SECRET, Receiver, answering, hanging, receiv
 from tests.support.roles import as_role
 from tests.support.waiting import eventually
 from tests.support.working import QUICK, ended, working
-from workers.endpoint_queue import FRESH_S
-from workers.settings import WorkerSettings
 
 SETTINGS = WorkerSettings(**QUICK.model_dump() | {"webhook_http": True, "webhook_allow": "127.0.0.0/8"})
 TARGET = "webhook:billing"

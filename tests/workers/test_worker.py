@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-import workers.settler
-import workers.worker
+import shardclock_server.workers.settler
+import shardclock_server.workers.worker
 from shardclock import Completed, Failed
-from sql.cluster.holders import WORKER, Incarnation, end_holders
-from sql.deliveries.claim import (
+from shardclock_server.sql.cluster.holders import WORKER, Incarnation, end_holders
+from shardclock_server.sql.deliveries.claim import (
     Claim,
     ClaimedDelivery,
     DeliveryScanResult,
@@ -22,19 +22,19 @@ from sql.deliveries.claim import (
     claim_deliveries,
     renew_deliveries,
 )
-from sql.deliveries.hints import send_delivery_hint
-from sql.deliveries.settle import Unsettled, settle_deliveries
-from sql.session import StoreUnavailable
+from shardclock_server.sql.deliveries.hints import send_delivery_hint
+from shardclock_server.sql.deliveries.settle import Unsettled, settle_deliveries
+from shardclock_server.sql.session import StoreUnavailable
+from shardclock_server.workers.claim_planner import ClaimPlanner
+from shardclock_server.workers.handler import HandlerSpec
+from shardclock_server.workers.settings import WorkerSettings
+from shardclock_server.workers.worker import Worker
 from tests.support.deliveries import HANDLER, bury, declare, deliver, deliveries
 from tests.support.factories import HolderClient, query, value
 from tests.support.handlers import Processes, spec_of
 from tests.support.roles import as_role
 from tests.support.waiting import eventually
 from tests.support.working import QUICK, assigned, ended, no_runs, working
-from workers.claim_planner import ClaimPlanner
-from workers.handler import HandlerSpec
-from workers.settings import WorkerSettings
-from workers.worker import Worker
 
 
 async def test_each_delivery_is_called_once_and_settled(dsn: str, shard: HolderClient) -> None:
@@ -145,7 +145,7 @@ async def test_a_lease_counts_from_when_postgres_gave_it_however_late_the_answer
         called.append(it.claims)
         return Completed()
 
-    monkeypatch.setattr(workers.worker, "claim_deliveries", claim_late)
+    monkeypatch.setattr(shardclock_server.workers.worker, "claim_deliveries", claim_late)
     await deliver(shard)
     async with working(dsn, Processes(play), settings=settings):
         await eventually(lambda: _is(dsn, 0))
@@ -184,7 +184,7 @@ async def test_what_ended_while_postgres_was_away_is_settled_when_it_is_back(
             raise StoreUnavailable("the answer was lost")
         return lost
 
-    monkeypatch.setattr(workers.settler, "settle_deliveries", lost_once)
+    monkeypatch.setattr(shardclock_server.workers.settler, "settle_deliveries", lost_once)
     await deliver(shard)
     async with working(dsn, Processes()) as worker:
         await eventually(lambda: sent >= 2 and len(worker) == 0)
@@ -279,7 +279,7 @@ async def test_what_was_not_called_because_its_lease_ran_out_is_claimed_again(
     keys = await deliver(shard, 3)
     async with working(dsn, processes, spec_of(is_async=False), settings) as worker:
         await eventually(lambda: processes.chunks == [keys[:1]] and len(worker) == 3)
-        monkeypatch.setattr(workers.worker, "renew_deliveries", away)
+        monkeypatch.setattr(shardclock_server.workers.worker, "renew_deliveries", away)
         monkeypatch.setattr(ClaimPlanner, "known", lambda *_: None)
         monkeypatch.setattr(ClaimPlanner, "search_pause_s", lambda *_: 0.05)
         await eventually(lambda: len(worker._hand.renewed_before(time.monotonic() - 0.7)) == 3)
@@ -288,7 +288,7 @@ async def test_what_was_not_called_because_its_lease_ran_out_is_claimed_again(
         await eventually(lambda: len(worker._handlers) == 0)
 
         # Renewals go on before anything is claimed
-        monkeypatch.setattr(workers.worker, "renew_deliveries", renew_deliveries)
+        monkeypatch.setattr(shardclock_server.workers.worker, "renew_deliveries", renew_deliveries)
         await eventually(lambda: not worker._hand.renewed_before(time.monotonic() - 0.7))
         monkeypatch.undo()
 
@@ -315,8 +315,8 @@ async def test_leases_are_not_renewed_while_outcomes_are_settled(
         renewed.set()
         return ours
 
-    monkeypatch.setattr(workers.settler, "settle_deliveries", slowly)
-    monkeypatch.setattr(workers.worker, "renew_deliveries", renew)
+    monkeypatch.setattr(shardclock_server.workers.settler, "settle_deliveries", slowly)
+    monkeypatch.setattr(shardclock_server.workers.worker, "renew_deliveries", renew)
     settings = QUICK.model_copy(update={"delivery_lease_s": 0.6, "statement_timeout_s": 0.5})
     await deliver(shard)
     async with working(dsn, Processes(), settings=settings) as worker:
@@ -332,7 +332,7 @@ async def test_a_hint_that_comes_right_after_another_one_is_not_lost(
     dsn: str, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a worker that looks only when a hint comes, and rests for a second after each
-    monkeypatch.setattr(workers.worker, "HINT_GAP_S", 1.0)
+    monkeypatch.setattr(shardclock_server.workers.worker, "HINT_GAP_S", 1.0)
     settings = QUICK.model_copy(update={"delivery_poll_s": 600.0})
     processes = Processes()
     async with working(dsn, processes, settings=settings) as worker:

@@ -5,9 +5,9 @@ import signal
 from collections.abc import Iterable
 
 from shardclock import CallOutcome, Failed, Job, JobCall, RunOrder, Seen, find_jobs
-from workers.importing import prepare_to_import
-from workers.threads import in_a_thread
-from workers.user_process import UserActor
+from shardclock_server.workers.importing import prepare_to_import
+from shardclock_server.workers.threads import in_a_thread
+from shardclock_server.workers.user_process import UserActor
 
 
 class Runs:

@@ -6,16 +6,16 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
-from jobs.ending import Asked, Ending, Jitter, crash_of, ending_of, too_long
-from jobs.states import RunOutcome
 from shardclock import CallOutcome, Canceled, JobPolicy, RunOrder
 from shardclock.reason import reason_of
-from sql.jobs.runs import BegunRun, EndedRun
-from workers.runs.lifetime import Lifetime
-from workers.runs.needs import Needs
-from workers.runs.process import RunProcess
-from workers.runs.report import RunReport
-from workers.user_process import NotCalled, ProcessDied
+from shardclock_server.jobs.ending import Asked, Ending, Jitter, crash_of, ending_of, too_long
+from shardclock_server.jobs.states import RunOutcome
+from shardclock_server.sql.jobs.runs import BegunRun, EndedRun
+from shardclock_server.workers.runs.lifetime import Lifetime
+from shardclock_server.workers.runs.needs import Needs
+from shardclock_server.workers.runs.process import RunProcess
+from shardclock_server.workers.runs.report import RunReport
+from shardclock_server.workers.user_process import NotCalled, ProcessDied
 
 START_S = 120.0  # for the import of the user's code, and for a node that has what the job asks for
 START_AGAIN_S = 5.0

@@ -4,8 +4,8 @@ A look costs more the more starts are due, whether they can begin or not. So one
 and while many wait for few places a look reads only the first of them.
 """
 
-from sql.jobs.runs import DUE_MAX, Begun, DuePlace, Look
-from workers.runs.gate import HintGate
+from shardclock_server.sql.jobs.runs import DUE_MAX, Begun, DuePlace, Look
+from shardclock_server.workers.runs.gate import HintGate
 
 PART = 100  # due starts that most looks read
 WHOLE_S = 1.0  # how often DUE_MAX are read: an urgent start may stand behind many others

@@ -6,10 +6,10 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 from shardclock import CallOutcome, RunOrder, Seen
-from workers.call_socket import IS_ALIVE
-from workers.runs.actor import RunActor
-from workers.runs.needs import Needs
-from workers.user_process import NotCalled, ProcessDied, UserProcess, start_actor
+from shardclock_server.workers.call_socket import IS_ALIVE
+from shardclock_server.workers.runs.actor import RunActor
+from shardclock_server.workers.runs.needs import Needs
+from shardclock_server.workers.user_process import NotCalled, ProcessDied, UserProcess, start_actor
 
 CALLS_MAX = 3  # at the same time in one process: the run, a look at it, and the word to end
 

@@ -7,25 +7,25 @@ from dataclasses import dataclass
 
 from structlog.typing import FilteringBoundLogger
 
-from jobs.ending import Asked, Ending, crash_of
-from jobs.policy import read_policy
-from jobs.spec import InvalidJob, JobSpec
-from jobs.states import RunOutcome
 from shardclock import JobPolicy
-from sql.deliveries.claim import Claim
-from sql.jobs.declare import FORGOTTEN_MAX, MENDED_MAX, mend_job_waits, prune_runs, tend_jobs
-from sql.jobs.runs import BegunRun, EndedRun, RunsInHand, begin_runs
-from sql.session import Session
-from workers.hand import Hand
-from workers.runs.lifetime import MARGIN_S
-from workers.runs.live import START_AGAIN_S, LiveRun
-from workers.runs.look_planner import LookPlanner
-from workers.runs.needs import Needs
-from workers.runs.places import BUSY_S, Places, not_started
-from workers.runs.process import RunProcess
-from workers.runs.watch import RunWatch
-from workers.runs.writer import RunWriter
-from workers.surroundings import Surroundings
+from shardclock_server.jobs.ending import Asked, Ending, crash_of
+from shardclock_server.jobs.policy import read_policy
+from shardclock_server.jobs.spec import InvalidJob, JobSpec
+from shardclock_server.jobs.states import RunOutcome
+from shardclock_server.sql.deliveries.claim import Claim
+from shardclock_server.sql.jobs.declare import FORGOTTEN_MAX, MENDED_MAX, mend_job_waits, prune_runs, tend_jobs
+from shardclock_server.sql.jobs.runs import BegunRun, EndedRun, RunsInHand, begin_runs
+from shardclock_server.sql.session import Session
+from shardclock_server.workers.hand import Hand
+from shardclock_server.workers.runs.lifetime import MARGIN_S
+from shardclock_server.workers.runs.live import START_AGAIN_S, LiveRun
+from shardclock_server.workers.runs.look_planner import LookPlanner
+from shardclock_server.workers.runs.needs import Needs
+from shardclock_server.workers.runs.places import BUSY_S, Places, not_started
+from shardclock_server.workers.runs.process import RunProcess
+from shardclock_server.workers.runs.watch import RunWatch
+from shardclock_server.workers.runs.writer import RunWriter
+from shardclock_server.workers.surroundings import Surroundings
 
 TEND_S = 30.0
 PRUNE_S = 60.0

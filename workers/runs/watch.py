@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 
 from structlog.typing import FilteringBoundLogger
 
-from jobs.ending import Asked
-from sql.deliveries.claim import Claim, renew_deliveries
-from sql.jobs.runs import BegunRun, SaidOfRun, report_runs, watch_runs
-from sql.session import Session
-from workers.hand import Hand
-from workers.runs.lifetime import MARGIN_S
-from workers.runs.live import LiveRun
+from shardclock_server.jobs.ending import Asked
+from shardclock_server.sql.deliveries.claim import Claim, renew_deliveries
+from shardclock_server.sql.jobs.runs import BegunRun, SaidOfRun, report_runs, watch_runs
+from shardclock_server.sql.session import Session
+from shardclock_server.workers.hand import Hand
+from shardclock_server.workers.runs.lifetime import MARGIN_S
+from shardclock_server.workers.runs.live import LiveRun
 
 WATCH_S = 0.25  # between two looks at what runs: who disables a job is heard this soon
 

@@ -9,13 +9,13 @@ from typing import TypeVar
 
 from structlog.typing import FilteringBoundLogger
 
-from jobs.states import JobState, RunOutcome
-from keepers.loops import one_line
-from sql.deliveries.claim import Claim
-from sql.halves import write_in_halves
-from sql.jobs.runs import BegunRun, EndedRun, How, advance_runs, end_runs, record_late_runs
-from sql.session import Session, StatementRefused
-from workers.hand import Hand
+from shardclock_server.jobs.states import JobState, RunOutcome
+from shardclock_server.keepers.loops import one_line
+from shardclock_server.sql.deliveries.claim import Claim
+from shardclock_server.sql.halves import write_in_halves
+from shardclock_server.sql.jobs.runs import BegunRun, EndedRun, How, advance_runs, end_runs, record_late_runs
+from shardclock_server.sql.session import Session, StatementRefused
+from shardclock_server.workers.hand import Hand
 
 T = TypeVar("T")
 ENDS_MAX = 200  # by one statement

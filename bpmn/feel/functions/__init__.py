@@ -1,7 +1,7 @@
 """Gather the functions that every expression may call, by subject."""
 
-from bpmn.feel.functions import aggregates, contexts, conversion, dates, lists, numbers, ranges, texts
-from bpmn.feel.functions.registry import FUNCTIONS
+from shardclock_server.bpmn.feel.functions import aggregates, contexts, conversion, dates, lists, numbers, ranges, texts
+from shardclock_server.bpmn.feel.functions.registry import FUNCTIONS
 
 SUBJECTS = (aggregates, contexts, conversion, dates, lists, numbers, ranges, texts)  # each declares its functions
 FUNCTION_NAMES = frozenset(FUNCTIONS)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from bpmn.feel.arithmetic import CONTEXT, Number, add, divide, finite, multiply, subtract
-from bpmn.feel.budget import Budget
-from bpmn.feel.functions.registry import counted
-from bpmn.feel.temporal import Elapsed, Months
-from bpmn.feel.values import NUMBER, FeelValue, less, number_key
+from shardclock_server.bpmn.feel.arithmetic import CONTEXT, Number, add, divide, finite, multiply, subtract
+from shardclock_server.bpmn.feel.budget import Budget
+from shardclock_server.bpmn.feel.functions.registry import counted
+from shardclock_server.bpmn.feel.temporal import Elapsed, Months
+from shardclock_server.bpmn.feel.values import NUMBER, FeelValue, less, number_key
 
 Items = list[FeelValue]
 

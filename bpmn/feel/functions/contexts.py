@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bpmn.feel.budget import Budget
-from bpmn.feel.functions.registry import builtin, counted
-from bpmn.feel.values import FeelValue
+from shardclock_server.bpmn.feel.budget import Budget
+from shardclock_server.bpmn.feel.functions.registry import builtin, counted
+from shardclock_server.bpmn.feel.values import FeelValue
 
 Entries = dict[str, FeelValue]
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
-from bpmn.feel.arithmetic import CONTEXT, Number, whole
-from bpmn.feel.budget import Budget
-from bpmn.feel.functions.registry import builtin, counted
-from bpmn.feel.refusal import Unmet
-from bpmn.feel.temporal import from_python
-from bpmn.feel.text import text_of
-from bpmn.feel.values import FeelValue, equal
+from shardclock_server.bpmn.feel.arithmetic import CONTEXT, Number, whole
+from shardclock_server.bpmn.feel.budget import Budget
+from shardclock_server.bpmn.feel.functions.registry import builtin, counted
+from shardclock_server.bpmn.feel.refusal import Unmet
+from shardclock_server.bpmn.feel.temporal import from_python
+from shardclock_server.bpmn.feel.text import text_of
+from shardclock_server.bpmn.feel.values import FeelValue, equal
 
 PLAIN_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 NUMBER_CHARS_MAX = 100

@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import date as python_date
 from decimal import Decimal
 
-from bpmn.feel.arithmetic import Number
-from bpmn.feel.budget import Budget
-from bpmn.feel.calendar import CYCLE_YEARS, days_in_month, exists
-from bpmn.feel.functions.registry import builtin, counted
-from bpmn.feel.temporal import DAY_NS, SECOND_NS, Date, DateTime, Elapsed, Months, Time, at_local
-from bpmn.feel.temporal_text import (
+from shardclock_server.bpmn.feel.arithmetic import Number
+from shardclock_server.bpmn.feel.budget import Budget
+from shardclock_server.bpmn.feel.calendar import CYCLE_YEARS, days_in_month, exists
+from shardclock_server.bpmn.feel.functions.registry import builtin, counted
+from shardclock_server.bpmn.feel.temporal import DAY_NS, SECOND_NS, Date, DateTime, Elapsed, Months, Time, at_local
+from shardclock_server.bpmn.feel.temporal_text import (
     CHARS_MAX,
     OFFSET_S_MAX,
     checked,
@@ -21,7 +21,7 @@ from bpmn.feel.temporal_text import (
     parse_zone,
     temporal_text,
 )
-from bpmn.feel.values import FeelValue
+from shardclock_server.bpmn.feel.values import FeelValue
 
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 MONTHS = (

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cmp_to_key
 
-from bpmn.feel.arithmetic import Number, clamped
-from bpmn.feel.budget import Budget
-from bpmn.feel.functions.registry import builtin, counted
-from bpmn.feel.values import FeelValue, Function, as_list, equal, identity, kind_of, order_key
+from shardclock_server.bpmn.feel.arithmetic import Number, clamped
+from shardclock_server.bpmn.feel.budget import Budget
+from shardclock_server.bpmn.feel.functions.registry import builtin, counted
+from shardclock_server.bpmn.feel.values import FeelValue, Function, as_list, equal, identity, kind_of, order_key
 
 Items = list[FeelValue]
 

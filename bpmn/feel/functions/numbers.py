@@ -13,11 +13,11 @@ from decimal import (
     Decimal,
 )
 
-from bpmn.feel.arithmetic import CONTEXT, POWER_STEPS, Number, finite, negate
-from bpmn.feel.budget import Budget
-from bpmn.feel.functions.registry import builtin, counted
-from bpmn.feel.temporal import Elapsed, Months
-from bpmn.feel.values import FeelValue
+from shardclock_server.bpmn.feel.arithmetic import CONTEXT, POWER_STEPS, Number, finite, negate
+from shardclock_server.bpmn.feel.budget import Budget
+from shardclock_server.bpmn.feel.functions.registry import builtin, counted
+from shardclock_server.bpmn.feel.temporal import Elapsed, Months
+from shardclock_server.bpmn.feel.values import FeelValue
 
 SCALE_MIN, SCALE_MAX = -6_111, 6_176  # of decimal128
 ROUNDINGS = {

@@ -12,8 +12,8 @@ from typing import NamedTuple, TypeAlias
 
 import regex
 
-from bpmn.feel.budget import PATTERN_TIME_S, TEXT_CHARS_MAX, Budget
-from bpmn.feel.refusal import TooLong
+from shardclock_server.bpmn.feel.budget import PATTERN_TIME_S, TEXT_CHARS_MAX, Budget
+from shardclock_server.bpmn.feel.refusal import TooLong
 
 PATTERN_CHARS_MAX = 1_000
 PATTERN_STEPS = 10

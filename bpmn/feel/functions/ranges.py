@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from bpmn.feel.functions.registry import builtin
-from bpmn.feel.ranges import contains
-from bpmn.feel.values import OPEN, FeelValue, Range, less
+from shardclock_server.bpmn.feel.functions.registry import builtin
+from shardclock_server.bpmn.feel.ranges import contains
+from shardclock_server.bpmn.feel.values import OPEN, FeelValue, Range, less
 
 Answer = bool | None
 # A side of a range: its value, and how far beside the value it lies: 0 with the value, 1 just after, -1 just before.

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from bpmn.feel.budget import Budget
-from bpmn.feel.values import KINDS, FeelValue, kind_of
+from shardclock_server.bpmn.feel.budget import Budget
+from shardclock_server.bpmn.feel.values import KINDS, FeelValue, kind_of
 
 Implementation = Callable[..., FeelValue]
 Made = TypeVar("Made", bound=Implementation)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from bpmn.feel.arithmetic import Number, clamped
-from bpmn.feel.budget import Budget
-from bpmn.feel.functions import patterns
-from bpmn.feel.functions.registry import builtin, counted
-from bpmn.feel.values import FeelValue
+from shardclock_server.bpmn.feel.arithmetic import Number, clamped
+from shardclock_server.bpmn.feel.budget import Budget
+from shardclock_server.bpmn.feel.functions import patterns
+from shardclock_server.bpmn.feel.functions.registry import builtin, counted
+from shardclock_server.bpmn.feel.values import FeelValue
 
 
 @builtin("string length", "string: string")

@@ -6,7 +6,7 @@ BPMN, `camunda_8` those of the namespace `zeebe`, `camunda_7` those of `camunda`
 passed over.
 """
 
-from bpmn.model.words.accounts import check_child, check_said, spread_language
-from bpmn.model.words.verdicts import Use, Verdict, Word, Words
+from shardclock_server.bpmn.model.words.accounts import check_child, check_said, spread_language
+from shardclock_server.bpmn.model.words.verdicts import Use, Verdict, Word, Words
 
 __all__ = ["Use", "Verdict", "Word", "Words", "check_child", "check_said", "spread_language"]

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from typing import NoReturn
 from xml.etree.ElementTree import Element
 
-from bpmn.model.expressions import Unreadable
-from bpmn.model.names import BPMN, CAMUNDA_7, ZEEBE, bpmn, local_name, namespace, text_of
-from bpmn.model.words import camunda_7, camunda_8, standard
-from bpmn.model.words.verdicts import Use, Verdict, Words, use_of
-from timers.refusal import shortened
+from shardclock_server.bpmn.model.expressions import Unreadable
+from shardclock_server.bpmn.model.names import BPMN, CAMUNDA_7, ZEEBE, bpmn, local_name, namespace, text_of
+from shardclock_server.bpmn.model.words import camunda_7, camunda_8, standard
+from shardclock_server.bpmn.model.words.verdicts import Use, Verdict, Words, use_of
+from shardclock_server.timers.refusal import shortened
 
 PREFIXES = {
     ZEEBE: "zeebe",

@@ -6,8 +6,8 @@ source:  camunda/camunda-bpmn-moddle resources/camunda.json; the constants and c
 
 from collections.abc import Mapping
 
-from bpmn.model.words.camunda_8 import DECISIONS, FLOW_NODES, FORM, PEOPLE, TEMPLATE
-from bpmn.model.words.verdicts import FALSE, Words, each, harmless, only, read, refused
+from shardclock_server.bpmn.model.words.camunda_8 import DECISIONS, FLOW_NODES, FORM, PEOPLE, TEMPLATE
+from shardclock_server.bpmn.model.words.verdicts import FALSE, Words, each, harmless, only, read, refused
 
 WORKERS = ("serviceTask", "sendTask", "businessRuleTask", "messageEventDefinition")
 JAVA = "is Java, which isn't run here; name a zeebe:taskDefinition's type or an external task's topic"

@@ -5,7 +5,7 @@ source:  camunda/zeebe-bpmn-moddle resources/zeebe.json; the XML Schema of camun
 
 from collections.abc import Mapping
 
-from bpmn.model.words.verdicts import YES_OR_NO, Words, each, harmless, read, refused
+from shardclock_server.bpmn.model.words.verdicts import YES_OR_NO, Words, each, harmless, read, refused
 
 JOBS = ("serviceTask", "sendTask", "businessRuleTask", "scriptTask", "intermediateThrowEvent", "endEvent")
 FLOW_NODES = (

@@ -3,7 +3,7 @@
 source:  the XML Schema of BPMN 2.0.2 (OMG dtc/2010-05-15), Semantic.xsd
 """
 
-from bpmn.model.words.verdicts import FALSE, YES_OR_NO, Words, each, harmless, only, read, refused
+from shardclock_server.bpmn.model.words.verdicts import FALSE, YES_OR_NO, Words, each, harmless, only, read, refused
 
 TOLD_ELSEWHERE = "isn't run here; docs/bpmn.md says what is"
 MAPPING = "isn't done here; write it in FEEL, as a zeebe:ioMapping"

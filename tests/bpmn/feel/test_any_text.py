@@ -6,8 +6,8 @@ from contextlib import suppress
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bpmn.feel import NotFeel, TooLong, Unmet, compile_expression, to_json
-from bpmn.feel.functions import FUNCTION_NAMES
+from shardclock_server.bpmn.feel import NotFeel, TooLong, Unmet, compile_expression, to_json
+from shardclock_server.bpmn.feel.functions import FUNCTION_NAMES
 from tests.support.feel import NOW
 
 SECONDS_MAX = 2.0

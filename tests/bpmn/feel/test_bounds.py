@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from bpmn.feel import Budget, NotFeel, TooLong, Unmet, compile_expression, to_json
-from bpmn.feel.budget import LIST_ITEMS_MAX, TEXT_CHARS_MAX
+from shardclock_server.bpmn.feel import Budget, NotFeel, TooLong, Unmet, compile_expression, to_json
+from shardclock_server.bpmn.feel.budget import LIST_ITEMS_MAX, TEXT_CHARS_MAX
 from tests.support.feel import NOW, json_of, value_of
 
 SECONDS_MAX = 2.0  # of the processor; on an idle machine each takes less than half a second

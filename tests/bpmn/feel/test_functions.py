@@ -2,7 +2,7 @@
 
 import pytest
 
-from bpmn.feel.functions.registry import FUNCTIONS
+from shardclock_server.bpmn.feel.functions.registry import FUNCTIONS
 from tests.support.feel import json_of, value_of
 
 Cases = list[tuple[str, object]]

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bpmn.feel import FeelValue, TooLong, Unstorable, compile_expression, from_json, to_json
 from shardclock.jsonb import DEPTH_MAX
+from shardclock_server.bpmn.feel import FeelValue, TooLong, Unstorable, compile_expression, from_json, to_json
+from shardclock_server.timers.payload import payload_of
 from tests.support.feel import NOW, json_of, value_of
-from timers.payload import payload_of
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 JSON = st.recursive(

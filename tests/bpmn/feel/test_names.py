@@ -2,7 +2,7 @@
 
 import pytest
 
-from bpmn.feel import compile_expression
+from shardclock_server.bpmn.feel import compile_expression
 from tests.support.feel import NOW, json_of, value_of
 
 

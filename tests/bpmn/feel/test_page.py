@@ -6,11 +6,11 @@ from decimal import Decimal
 
 import pytest
 
-from bpmn.feel import FeelValue, TooLong, compile_expression, from_json, to_json
-from bpmn.feel.functions import FUNCTION_NAMES
-from bpmn.feel.functions.unsupported import UNSUPPORTED
-from bpmn.feel.values import kind_of
-from bpmn.model.expressions import Unreadable, read_expression
+from shardclock_server.bpmn.feel import FeelValue, TooLong, compile_expression, from_json, to_json
+from shardclock_server.bpmn.feel.functions import FUNCTION_NAMES
+from shardclock_server.bpmn.feel.functions.unsupported import UNSUPPORTED
+from shardclock_server.bpmn.feel.values import kind_of
+from shardclock_server.bpmn.model.expressions import Unreadable, read_expression
 from tests.support import ROOT
 from tests.support.feel import NOW
 

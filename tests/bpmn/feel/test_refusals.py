@@ -2,9 +2,9 @@
 
 import pytest
 
-from bpmn.feel import NotFeel, compile_expression
-from bpmn.feel.functions.unsupported import UNSUPPORTED
-from bpmn.model.expressions import Unreadable, read_expression
+from shardclock_server.bpmn.feel import NotFeel, compile_expression
+from shardclock_server.bpmn.feel.functions.unsupported import UNSUPPORTED
+from shardclock_server.bpmn.model.expressions import Unreadable, read_expression
 from tests.support.feel import json_of
 
 REFUSED = [

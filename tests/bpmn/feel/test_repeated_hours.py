@@ -9,10 +9,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from bpmn.feel import compile_expression, from_json, to_json
-from bpmn.feel.temporal import DateTime, from_python
-from bpmn.feel.temporal_text import parse_temporal, temporal_text
-from timers.moment import parse_due_date
+from shardclock_server.bpmn.feel import compile_expression, from_json, to_json
+from shardclock_server.bpmn.feel.temporal import DateTime, from_python
+from shardclock_server.bpmn.feel.temporal_text import parse_temporal, temporal_text
+from shardclock_server.timers.moment import parse_due_date
 
 # A zone, a moment, how the zone's clock shows it, and 25 minutes after and before it.
 ELAPSED = """

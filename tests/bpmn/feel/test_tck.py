@@ -10,11 +10,11 @@ from decimal import Decimal
 
 import pytest
 
-from bpmn.feel import FeelValue, compile_expression
-from bpmn.feel.budget import Budget
-from bpmn.feel.syntax import FeelType
-from bpmn.feel.temporal_text import parse_date, parse_date_time, parse_duration, parse_time
-from bpmn.feel.types import fitted
+from shardclock_server.bpmn.feel import FeelValue, compile_expression
+from shardclock_server.bpmn.feel.budget import Budget
+from shardclock_server.bpmn.feel.syntax import FeelType
+from shardclock_server.bpmn.feel.temporal_text import parse_date, parse_date_time, parse_duration, parse_time
+from shardclock_server.bpmn.feel.types import fitted
 from tests.support import ROOT
 
 CASES = ROOT.parent / "shared" / "cases" / "feel-cases.csv"

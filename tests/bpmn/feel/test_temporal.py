@@ -7,10 +7,20 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from bpmn.feel import compile_expression
-from bpmn.feel.calendar import CYCLE_DAYS, day_number, day_of, exists
-from bpmn.feel.temporal import DAY_NS, SECOND_NS, Date, DateTime, Elapsed, Months, Time, at_local, from_python
-from bpmn.feel.temporal_text import ELAPSED_NS_MAX, MONTHS_MAX, parse_temporal, temporal_text
+from shardclock_server.bpmn.feel import compile_expression
+from shardclock_server.bpmn.feel.calendar import CYCLE_DAYS, day_number, day_of, exists
+from shardclock_server.bpmn.feel.temporal import (
+    DAY_NS,
+    SECOND_NS,
+    Date,
+    DateTime,
+    Elapsed,
+    Months,
+    Time,
+    at_local,
+    from_python,
+)
+from shardclock_server.bpmn.feel.temporal_text import ELAPSED_NS_MAX, MONTHS_MAX, parse_temporal, temporal_text
 from tests.support.feel import json_of, value_of
 
 ZONES = ["Europe/Paris", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe", "UTC"]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from bpmn.model import InvalidModel, read_model
-from bpmn.model.reading import ID_CHARS_MAX
+from shardclock_server.bpmn.model import InvalidModel, read_model
+from shardclock_server.bpmn.model.reading import ID_CHARS_MAX
 from tests.support.bpmn import job, model, timer
 from tests.support.bpmn_parts import (
     CALLED,

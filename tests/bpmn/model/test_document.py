@@ -2,8 +2,8 @@
 
 import pytest
 
-from bpmn.model import InvalidModel, read_model
-from bpmn.model.document import DEPTH_MAX, ELEMENTS_MAX, MODEL_BYTES_MAX
+from shardclock_server.bpmn.model import InvalidModel, read_model
+from shardclock_server.bpmn.model.document import DEPTH_MAX, ELEMENTS_MAX, MODEL_BYTES_MAX
 from tests.support.bpmn import HEAD
 
 BOMB = (

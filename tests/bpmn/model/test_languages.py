@@ -2,7 +2,7 @@
 
 import pytest
 
-from bpmn.model import read_model
+from shardclock_server.bpmn.model import read_model
 from tests.support.bpmn import job, model
 from tests.support.bpmn_parts import START, choosing, refusal
 

@@ -5,8 +5,8 @@ from collections import defaultdict
 
 import pytest
 
-from bpmn.model import InvalidModel, read_model
-from bpmn.model.definition import Timer
+from shardclock_server.bpmn.model import InvalidModel, read_model
+from shardclock_server.bpmn.model.definition import Timer
 from tests.support.other_models import MODELS, REFUSED, names
 
 pytestmark = pytest.mark.skipif(not MODELS.exists(), reason="the shared models are not here")

@@ -4,15 +4,15 @@ import re
 
 import pytest
 
-from bpmn.model import InvalidModel, document, expressions, extensions, read_model
-from bpmn.model.paths import FLOWS_JOINED_MAX
-from bpmn.model.reading import ID_CHARS_MAX, KINDS, NOT_RUN
-from bpmn.model.words import Verdict, camunda_7, camunda_8
-from bpmn.step import spending, state
-from bpmn.step.advance import ENTRIES_MAX
-from bpmn.step.events import WAITED_CHARS_MAX
-from bpmn.step.stepping import CALLS_DEPTH_MAX
-from service.deployment import STARTS_MAX
+from shardclock_server.bpmn.model import InvalidModel, document, expressions, extensions, read_model
+from shardclock_server.bpmn.model.paths import FLOWS_JOINED_MAX
+from shardclock_server.bpmn.model.reading import ID_CHARS_MAX, KINDS, NOT_RUN
+from shardclock_server.bpmn.model.words import Verdict, camunda_7, camunda_8
+from shardclock_server.bpmn.step import spending, state
+from shardclock_server.bpmn.step.advance import ENTRIES_MAX
+from shardclock_server.bpmn.step.events import WAITED_CHARS_MAX
+from shardclock_server.bpmn.step.stepping import CALLS_DEPTH_MAX
+from shardclock_server.service.deployment import STARTS_MAX
 from tests.support import ROOT
 from tests.support.bpmn import model
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from bpmn.model import InvalidModel, read_model
-from bpmn.model.words import Verdict, standard
+from shardclock_server.bpmn.model import InvalidModel, read_model
+from shardclock_server.bpmn.model.words import Verdict, standard
 from tests.support.bpmn import boundary, job, model, timer
 
 START = '<startEvent id="s"/>'

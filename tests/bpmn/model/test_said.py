@@ -2,8 +2,8 @@
 
 import pytest
 
-from bpmn.model import Kind, read_model
-from bpmn.model.definition import Call, ServiceWork, Timer, TimerKind, UserWork
+from shardclock_server.bpmn.model import Kind, read_model
+from shardclock_server.bpmn.model.definition import Call, ServiceWork, Timer, TimerKind, UserWork
 from tests.support.bpmn import job, model, timer
 from tests.support.bpmn_parts import CHOICE, START, choosing, refusal
 

@@ -4,14 +4,14 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bpmn.model import InvalidModel, read_model
-from bpmn.model.definition import Timer, TimerKind
-from bpmn.model.expressions import Unreadable
-from bpmn.model.times import LONG_AGO, time_text
+from shardclock_server.bpmn.model import InvalidModel, read_model
+from shardclock_server.bpmn.model.definition import Timer, TimerKind
+from shardclock_server.bpmn.model.expressions import Unreadable
+from shardclock_server.bpmn.model.times import LONG_AGO, time_text
+from shardclock_server.timers.moment import parse_due_date
+from shardclock_server.timers.refusal import InvalidTimer
+from shardclock_server.timers.schedule import first_of, parse_schedule
 from tests.support.bpmn import boundary, event_subprocess, job, model, timer
-from timers.moment import parse_due_date
-from timers.refusal import InvalidTimer
-from timers.schedule import first_of, parse_schedule
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from bpmn.model import Definition, InvalidModel, read_model
-from bpmn.model.names import CAMUNDA_7, ZEEBE
-from bpmn.model.words import Verdict, camunda_7, camunda_8, standard
-from bpmn.model.words.accounts import PREFIXES
-from bpmn.model.words.verdicts import Use, Words
+from shardclock_server.bpmn.model import Definition, InvalidModel, read_model
+from shardclock_server.bpmn.model.names import CAMUNDA_7, ZEEBE
+from shardclock_server.bpmn.model.words import Verdict, camunda_7, camunda_8, standard
+from shardclock_server.bpmn.model.words.accounts import PREFIXES
+from shardclock_server.bpmn.model.words.verdicts import Use, Words
 from tests.support.bpmn import HEAD, job, model, timer
 
 SCHEMAS = tomllib.loads((Path(__file__).parent / "schemas.toml").read_text())

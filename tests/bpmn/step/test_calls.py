@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from bpmn.step.effects import ChildOpened, Outcome
-from bpmn.step.signals import ErrorThrown
-from bpmn.step.state import Catches
+from shardclock_server.bpmn.step.effects import ChildOpened, Outcome
+from shardclock_server.bpmn.step.signals import ErrorThrown
+from shardclock_server.bpmn.step.state import Catches
 from tests.support.bpmn import Played, boundary, definition, event_subprocess, job
 
 BESIDE = '<error id="x" errorCode="E1"/><error id="y"/><escalation id="c" escalationCode="C1"/>'

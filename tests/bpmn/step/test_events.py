@@ -2,12 +2,12 @@
 
 import pytest
 
-from bpmn.model.definition import TimerKind
-from bpmn.step import opened_at_deployment
-from bpmn.step.effects import MessageOpened, SignalOpened, TimerOpened
-from bpmn.step.signals import Completed, ErrorThrown, Happened, VariablesSet
+from shardclock_server.bpmn.model.definition import TimerKind
+from shardclock_server.bpmn.step import opened_at_deployment
+from shardclock_server.bpmn.step.effects import MessageOpened, SignalOpened, TimerOpened
+from shardclock_server.bpmn.step.signals import Completed, ErrorThrown, Happened, VariablesSet
+from shardclock_server.timers.moment import canonical_moment, parse_due_date
 from tests.support.bpmn import NOW, SHARED, Played, boundary, definition, event_subprocess, job, timer
-from timers.moment import canonical_moment, parse_due_date
 
 TEN_MINUTES = timer("timeDuration", "PT10M")
 

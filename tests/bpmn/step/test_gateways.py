@@ -2,7 +2,7 @@
 
 import pytest
 
-from bpmn.step.signals import Happened, VariablesSet
+from shardclock_server.bpmn.step.signals import Happened, VariablesSet
 from tests.support.bpmn import Played, boundary, definition, job, timer
 
 ABC = '<endEvent id="a"/><endEvent id="b"/><endEvent id="c"/>'

@@ -1,7 +1,7 @@
 """A multi-instance activity is executed once for each item of a list."""
 
-from bpmn.step.effects import ServiceTaskOpened
-from bpmn.step.signals import Completed
+from shardclock_server.bpmn.step.effects import ServiceTaskOpened
+from shardclock_server.bpmn.step.signals import Completed
 from tests.support.bpmn import Played, definition, job
 
 OUTPUT = ' outputCollection="results" outputElement="=result"'

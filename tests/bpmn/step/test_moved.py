@@ -2,7 +2,7 @@
 
 import pytest
 
-from bpmn.step.signals import ErrorThrown, Happened, Moved, VariablesSet
+from shardclock_server.bpmn.step.signals import ErrorThrown, Happened, Moved, VariablesSet
 from tests.support.bpmn import SHARED, Played, definition, event_subprocess, job
 
 INSIDE = f'<startEvent id="is"/>{job("a")}{job("b")}<sequenceFlow id="f" sourceRef="is" targetRef="a"/>'

@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 
-from bpmn.step.effects import Outcome, ServiceTaskOpened
-from bpmn.step.signals import CancelAsked, Completed, ErrorThrown, Happened
+from shardclock_server.bpmn.step.effects import Outcome, ServiceTaskOpened
+from shardclock_server.bpmn.step.signals import CancelAsked, Completed, ErrorThrown, Happened
 from tests.support.bpmn import Played, definition
 from tests.support.bpmn_blocks import ERROR, Scope, Written, drawn
 

@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bpmn.model import Definition
-from bpmn.step.effects import Outcome, ServiceTaskOpened, TaskOpened
-from bpmn.step.signals import CancelAsked, Completed, ErrorThrown, Escalated, Failed, VariablesSet
+from shardclock_server.bpmn.model import Definition
+from shardclock_server.bpmn.step.effects import Outcome, ServiceTaskOpened, TaskOpened
+from shardclock_server.bpmn.step.signals import CancelAsked, Completed, ErrorThrown, Escalated, Failed, VariablesSet
 from tests.support.bpmn import Played, boundary, definition, job
 
 STRAIGHT = definition(

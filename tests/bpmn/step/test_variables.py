@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bpmn.feel import Json
-from bpmn.step.signals import Completed, VariablesSet
+from shardclock_server.bpmn.feel import Json
+from shardclock_server.bpmn.step.signals import Completed, VariablesSet
 from tests.support.bpmn import Played, definition
 
 START = '<startEvent id="s"/>'

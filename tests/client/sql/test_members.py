@@ -15,7 +15,7 @@ from shardclock.log import Batch, LogRecord, consume, consume_leased
 from shardclock.log.failing import PoolerInBetween
 from shardclock.sql import Conflict
 from shardclock.sql.async_asyncpg import AsyncAsyncpg
-from sql.log.hints import send_hint
+from shardclock_server.sql.log.hints import send_hint
 from tests.support.consumers import append, capture_logs, connecting, consuming, group_of, until
 from tests.support.factories import BOUND_S, query, value
 from tests.support.roles import as_role

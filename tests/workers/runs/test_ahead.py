@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workers.runs.ahead import AHEAD_MAX, AHEAD_S, ENDED_S, IN_VAIN_S, RunAhead
+from shardclock_server.workers.runs.ahead import AHEAD_MAX, AHEAD_S, ENDED_S, IN_VAIN_S, RunAhead
 
 
 def ahead_after(*took_s: float) -> RunAhead:

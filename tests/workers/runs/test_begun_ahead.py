@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-import workers.runs.ahead
-import workers.runs.live
-import workers.runs.runner
+import shardclock_server.workers.runs.ahead
+import shardclock_server.workers.runs.live
+import shardclock_server.workers.runs.runner
 from shardclock import Completed, RunOrder
-from sql.jobs.runs import Begun, begin_runs
+from shardclock_server.sql.jobs.runs import Begun, begin_runs
+from shardclock_server.workers.settings import WorkerSettings
 from tests.support.factories import HolderClient, query, value
 from tests.support.job_runs import declare, fire, is_whole
 from tests.support.jobs import job_spec
 from tests.support.runs import RunProcesses, running_jobs
 from tests.support.waiting import eventually
-from workers.settings import WorkerSettings
 
 ONE_PLACE = WorkerSettings(delivery_poll_s=0.01, heartbeat_s=0.02, run_places=1)
 TWO_PLACES = ONE_PLACE.model_copy(update={"run_places": 2})
@@ -27,12 +27,12 @@ SPECS = [job_spec(f"job{number}", every_s=3_600.0) for number in range(30)]
 @pytest.fixture(autouse=True)
 def _every_run_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AHEAD_S", "ENDED_S"):  # however slow the machine is
-        monkeypatch.setattr(workers.runs.ahead, name, 60.0)
+        monkeypatch.setattr(shardclock_server.workers.runs.ahead, name, 60.0)
 
 
 @pytest.fixture
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers.runs.live, "WAIT_S", 60.0)
+    monkeypatch.setattr(shardclock_server.workers.runs.live, "WAIT_S", 60.0)
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         counts.extend([len(answer.runs)] if answer.runs else [])
         return answer
 
-    monkeypatch.setattr(workers.runs.runner, "begin_runs", begin)
+    monkeypatch.setattr(shardclock_server.workers.runs.runner, "begin_runs", begin)
     return counts
 
 

@@ -6,15 +6,15 @@ import asyncio
 
 import pytest
 
-from jobs.states import RunOutcome
 from shardclock import CallOutcome, RunOrder
-from sql.cluster.holders import end_holders
+from shardclock_server.jobs.states import RunOutcome
+from shardclock_server.sql.cluster.holders import end_holders
+from shardclock_server.workers.user_process import ProcessDied
 from tests.support.factories import HolderClient, query, value
 from tests.support.job_runs import JobWorker, declare, fire, job_of, outcomes, runs_of
 from tests.support.jobs import job_spec
 from tests.support.runs import FakeRunProcess, RunProcesses, running_jobs
 from tests.support.waiting import eventually
-from workers.user_process import ProcessDied
 
 RESTS_S = "select extract(epoch from not_before - last_finish)::float from shardclock.jobs"
 

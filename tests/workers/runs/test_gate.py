@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from workers.runs.gate import GAP_S, HintGate
+from shardclock_server.workers.runs.gate import GAP_S, HintGate
 
 POLL_S = 0.1
 

@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 
-import workers.runs.runner
-import workers.runs.writer
-from sql.deliveries.claim import Claim
-from sql.jobs.runs import Begun, EndedRun, How, begin_runs, end_runs
-from sql.session import Session
+import shardclock_server.workers.runs.runner
+import shardclock_server.workers.runs.writer
+from shardclock_server.sql.deliveries.claim import Claim
+from shardclock_server.sql.jobs.runs import Begun, EndedRun, How, begin_runs, end_runs
+from shardclock_server.sql.session import Session
+from shardclock_server.workers.runs.needs import Needs
+from shardclock_server.workers.settings import WorkerSettings
+from shardclock_server.workers.worker import Worker
 from tests.support.factories import HolderClient, query
 from tests.support.job_runs import declare, fire, is_whole, outcomes, runs_of
 from tests.support.jobs import job_spec
 from tests.support.runs import FakeRunProcess, RunProcesses, running_jobs
 from tests.support.waiting import eventually
-from workers.runs.needs import Needs
-from workers.settings import WorkerSettings
-from workers.worker import Worker
 
 SELDOM = WorkerSettings(delivery_poll_s=30.0, heartbeat_s=0.02, run_places=2)
 SPECS = [job_spec("first", every_s=3_600.0, priority=1), job_spec()]
@@ -37,7 +37,7 @@ def written_s(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         moments.append(time.monotonic())
         return await end_runs(session, holder, ended)
 
-    monkeypatch.setattr(workers.runs.writer, "end_runs", end)
+    monkeypatch.setattr(shardclock_server.workers.runs.writer, "end_runs", end)
     return moments
 
 
@@ -68,7 +68,7 @@ async def one_has_ended(dsn: str, shard: HolderClient) -> AsyncIterator[tuple[Wo
 async def test_an_end_right_after_another_waits_for_company(
     dsn: str, shard: HolderClient, written_s: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workers.runs.writer, "ENDS_GAP_S", 0.5)
+    monkeypatch.setattr(shardclock_server.workers.runs.writer, "ENDS_GAP_S", 0.5)
 
     async with one_has_ended(dsn, shard) as (_, gate):
         gate.set()
@@ -81,7 +81,7 @@ async def test_an_end_right_after_another_waits_for_company(
 async def test_a_start_is_not_skipped_because_of_a_run_whose_end_waits(
     dsn: str, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workers.runs.writer, "ENDS_GAP_S", 60.0)
+    monkeypatch.setattr(shardclock_server.workers.runs.writer, "ENDS_GAP_S", 60.0)
 
     async with one_has_ended(dsn, shard) as (worker, gate):
         gate.set()
@@ -105,7 +105,7 @@ async def test_a_start_is_not_skipped_because_of_a_run_that_ended_while_another_
             await written.wait()
             return await end_runs(session, holder, ended)
 
-        monkeypatch.setattr(workers.runs.writer, "end_runs", end)
+        monkeypatch.setattr(shardclock_server.workers.runs.writer, "end_runs", end)
         await query(dsn, "select shardclock.run_job('first')")
         await fire(shard)
         worker._runner.look_soon()
@@ -136,11 +136,11 @@ async def test_a_run_whose_end_waits_has_not_crashed_whatever_a_clock_says(
 
     async with one_has_ended(dsn, shard) as (worker, gate):
         with monkeypatch.context() as locked:
-            locked.setattr(workers.runs.writer, "end_runs", find_locked)
+            locked.setattr(shardclock_server.workers.runs.writer, "end_runs", find_locked)
             gate.set()
             await eventually(lambda: len(worker._runner._writer) == 1)
             await query(dsn, "update shardclock.deliveries set claimed_until = now() - interval '1 second'")
-            locked.setattr(workers.runs.runner, "begin_runs", begin)
+            locked.setattr(shardclock_server.workers.runs.runner, "begin_runs", begin)
             worker._runner.look_soon()
             await eventually(lambda: bool(looks))
         worker._runner.look_soon()

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-import workers.runs.runner
-from sql.deliveries.hints import DELIVERIES, JOBS, send_delivery_hint
-from sql.hints import HintListener
-from sql.jobs.runs import begin_runs
+import shardclock_server.workers.runs.runner
+from shardclock_server.sql.deliveries.hints import DELIVERIES, JOBS, send_delivery_hint
+from shardclock_server.sql.hints import HintListener
+from shardclock_server.sql.jobs.runs import begin_runs
+from shardclock_server.workers.settings import WorkerSettings
 from tests.support.deliveries import add_deliveries, deliver
 from tests.support.factories import HolderClient, query
 from tests.support.job_runs import declare, fire, job_of
@@ -19,7 +20,6 @@ from tests.support.jobs import job_spec
 from tests.support.plans import prepare
 from tests.support.runs import RunProcesses, running_jobs
 from tests.support.waiting import eventually
-from workers.settings import WorkerSettings
 
 HINTS = 20
 # Only hints wake this worker.
@@ -35,7 +35,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         made.append("look")
         return await begin_runs(*args, **values)
 
-    monkeypatch.setattr(workers.runs.runner, "begin_runs", counted)
+    monkeypatch.setattr(shardclock_server.workers.runs.runner, "begin_runs", counted)
     return made
 
 

@@ -17,9 +17,9 @@ from subprocess import DEVNULL, Popen
 import psutil
 import pytest
 
-from jobs.spec import JobSpec
-from sql.cluster.holders import end_holders
-from sql.session import Session
+from shardclock_server.jobs.spec import JobSpec
+from shardclock_server.sql.cluster.holders import end_holders
+from shardclock_server.sql.session import Session
 from tests.support import ROOT
 from tests.support.deliveries import add_worker
 from tests.support.factories import BOUND_S, HolderClient, query, value

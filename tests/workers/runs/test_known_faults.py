@@ -10,17 +10,17 @@ from datetime import timedelta
 import asyncpg
 import pytest
 
-from jobs.states import RunOutcome
 from shardclock import CallOutcome, Completed, Failed, RunOrder
-from sql.cluster.holders import end_holders
-from sql.jobs.declare import mend_job_waits, prune_runs, tend_jobs
-from sql.jobs.runs import BegunRun
+from shardclock_server.jobs.states import RunOutcome
+from shardclock_server.sql.cluster.holders import end_holders
+from shardclock_server.sql.jobs.declare import mend_job_waits, prune_runs, tend_jobs
+from shardclock_server.sql.jobs.runs import BegunRun
+from shardclock_server.workers.settings import WorkerSettings
 from tests.support.factories import HolderClient, query, value
 from tests.support.job_runs import LEASE_S, JobWorker, declare, fire, is_whole, job_of, outcomes, runs_of, said_of
 from tests.support.jobs import job_spec
 from tests.support.runs import RunProcesses, running_jobs
 from tests.support.waiting import eventually
-from workers.settings import WorkerSettings
 
 ONE_PLACE = WorkerSettings(delivery_poll_s=0.01, heartbeat_s=0.02, run_places=1)
 YEAR_S = 365 * 86_400.0

@@ -8,12 +8,12 @@ from typing import Any
 import asyncpg
 import pytest
 
-import workers.runs.runner
-import workers.runs.writer
-from sql.cluster.holders import end_holders
-from sql.deliveries.claim import Claim
-from sql.jobs.runs import How, end_runs
-from sql.session import StoreUnavailable
+import shardclock_server.workers.runs.runner
+import shardclock_server.workers.runs.writer
+from shardclock_server.sql.cluster.holders import end_holders
+from shardclock_server.sql.deliveries.claim import Claim
+from shardclock_server.sql.jobs.runs import How, end_runs
+from shardclock_server.sql.session import StoreUnavailable
 from tests.support.factories import HolderClient, value
 from tests.support.job_runs import JobWorker, declare, fire, is_whole, job_of, outcomes, runs_of
 from tests.support.jobs import job_spec
@@ -77,7 +77,7 @@ async def test_a_crash_whose_end_was_sent_twice_is_not_late(
     async with JobWorker(dsn, 11) as lost:
         await lost.one()
         await end_holders(lost.session, [11], why="died")
-    monkeypatch.setattr(workers.runs.writer, "end_runs", end)
+    monkeypatch.setattr(shardclock_server.workers.runs.writer, "end_runs", end)
 
     async with running_jobs(dsn, RunProcesses(), [spec]):
         await eventually(lambda: How.LOST in answers)
@@ -89,7 +89,7 @@ async def test_a_crash_whose_end_was_sent_twice_is_not_late(
 async def test_a_worker_whose_app_has_no_jobs_any_more_ends_what_the_app_before_has_left(
     dsn: str, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workers.runs.runner, "TEND_S", 0.05)
+    monkeypatch.setattr(shardclock_server.workers.runs.runner, "TEND_S", 0.05)
     await declare(dsn, job_spec(every_s=3_600.0))
     await fire(shard)
     async with JobWorker(dsn, 11) as lost:
@@ -111,7 +111,7 @@ async def test_a_run_is_killed_with_its_worker_also_when_postgres_takes_nothing_
     spec, processes = job_spec(every_s=3_600.0), RunProcesses(gate=asyncio.Event(), heeds=False)
     await declare(dsn, spec)
     await fire(shard)
-    monkeypatch.setattr("workers.worker.CALLS_END_S", 0.05)
+    monkeypatch.setattr("shardclock_server.workers.worker.CALLS_END_S", 0.05)
 
     async def refuse() -> None:
         raise StoreUnavailable("no answer")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from workers.runs.lifetime import Lifetime
+from shardclock_server.workers.runs.lifetime import Lifetime
 
 
 @dataclass

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-import workers.runs.live
-from jobs.ending import Asked
-from jobs.states import RunOutcome
+import shardclock_server.workers.runs.live
 from shardclock import Completed, Failed, Seen
-from sql.jobs.runs import EndedRun
+from shardclock_server.jobs.ending import Asked
+from shardclock_server.jobs.states import RunOutcome
+from shardclock_server.sql.jobs.runs import EndedRun
+from shardclock_server.workers.runs.live import KILL_S, LiveRun
+from shardclock_server.workers.user_process import ProcessDied
 from tests.support.jobs import job_policy
 from tests.support.runs import FakeRunProcess, begun_run
 from tests.support.waiting import eventually
-from workers.runs.live import KILL_S, LiveRun
-from workers.user_process import ProcessDied
 
 
 class Told:
@@ -214,7 +214,7 @@ async def test_a_run_whose_worker_leaves_is_interrupted_and_due_at_once(process:
 async def test_a_process_that_does_not_come_up_is_a_failed_attempt_and_one_that_is_slow_is_tried_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(workers.runs.live, "START_S", 0.05)
+    monkeypatch.setattr(shardclock_server.workers.runs.live, "START_S", 0.05)
     told = Told()
 
     done = await live_run(FakeRunProcess(comes_up=False), told).make()
@@ -250,7 +250,7 @@ async def test_a_run_whose_lease_is_over_before_it_is_called_is_not_called() -> 
 
 
 async def test_a_run_that_was_begun_ahead_is_made_when_it_is_lent_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers.runs.live, "WAIT_S", 60.0)
+    monkeypatch.setattr(shardclock_server.workers.runs.live, "WAIT_S", 60.0)
     process, live = FakeRunProcess(), live_run(None)
     making = asyncio.create_task(live.make())
     await asyncio.sleep(0.2)
@@ -267,7 +267,7 @@ async def test_a_run_that_was_begun_ahead_is_made_when_it_is_lent_a_process(monk
 async def test_a_run_that_was_begun_ahead_in_vain_is_due_again_at_once_and_that_was_no_attempt(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(workers.runs.live, "WAIT_S", 0.01)
+    monkeypatch.setattr(shardclock_server.workers.runs.live, "WAIT_S", 0.01)
     live = live_run(None)
 
     done = await live.make()
@@ -281,7 +281,7 @@ async def test_a_process_that_is_lent_in_the_moment_in_which_the_wait_is_over_is
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Given a run that waits
-    monkeypatch.setattr(workers.runs.live, "WAIT_S", 0.01)
+    monkeypatch.setattr(shardclock_server.workers.runs.live, "WAIT_S", 0.01)
     process, live = FakeRunProcess(), live_run(None)
     making = asyncio.create_task(live.make())
     await asyncio.sleep(0)

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from sql.jobs.runs import DUE_MAX, Begun, DuePlace, Look
+from shardclock_server.sql.jobs.runs import DUE_MAX, Begun, DuePlace, Look
+from shardclock_server.workers.runs.look_planner import PART, SHORT_S, WHOLE_S, LookPlanner
 from tests.support.handlers import NOON
 from tests.support.runs import begun_run
-from workers.runs.look_planner import PART, SHORT_S, WHOLE_S, LookPlanner
 
 POLL_S = 0.125
 ALL_FREE, NONE_FREE = (4, 4), (0, 4)

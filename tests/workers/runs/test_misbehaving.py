@@ -11,17 +11,17 @@ from typing import Any
 import psutil
 import pytest
 
-from jobs.ending import Asked
-from jobs.states import RunOutcome
 from shardclock.captured import LOG_CHARS_MAX
-from sql.jobs.runs import EndedRun
+from shardclock_server.jobs.ending import Asked
+from shardclock_server.jobs.states import RunOutcome
+from shardclock_server.sql.jobs.runs import EndedRun
+from shardclock_server.workers.runs.live import LiveRun
+from shardclock_server.workers.runs.needs import Needs
 from tests.support import ROOT
 from tests.support.jobs import job_policy
 from tests.support.runs import begun_run
 from tests.support.waiting import eventually
 from tests.support.worker_process import PipedRunProcess
-from workers.runs.live import LiveRun
-from workers.runs.needs import Needs
 
 APP = """
 import os, threading, time, shardclock

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from shardclock_server.workers.runs.ahead import AHEAD_S, ENDED_S
+from shardclock_server.workers.runs.needs import Needs
+from shardclock_server.workers.runs.places import Places
+from shardclock_server.workers.runs.process import RunProcess
 from tests.support.runs import FakeRunProcess, RunProcesses
-from workers.runs.ahead import AHEAD_S, ENDED_S
-from workers.runs.needs import Needs
-from workers.runs.places import Places
-from workers.runs.process import RunProcess
 
 SHORT_S = AHEAD_S / 10
 PLAIN, URGENT, LAST, ON_A_GPU = Needs(), Needs(priority=1), Needs(priority=4), Needs(num_gpus=1.0)

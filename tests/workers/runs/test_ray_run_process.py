@@ -11,14 +11,14 @@ import pytest
 import ray
 
 from shardclock import Canceled, Completed, RunOrder
+from shardclock_server.workers import call_socket, importing
+from shardclock_server.workers.runs import actor
+from shardclock_server.workers.runs.actor import RunActor
+from shardclock_server.workers.runs.needs import Needs
+from shardclock_server.workers.runs.process import RayRunProcess, has_node
+from shardclock_server.workers.user_process import NotCalled, ProcessDied
 from tests.support.user_actors import Remote, Started
 from tests.support.waiting import eventually
-from workers import call_socket, importing
-from workers.runs import actor
-from workers.runs.actor import RunActor
-from workers.runs.needs import Needs
-from workers.runs.process import RayRunProcess, has_node
-from workers.user_process import NotCalled, ProcessDied
 
 APP = """
 import asyncio, shardclock

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shardclock import Seen
-from workers.runs.report import REPORT_S, Report, RunReport
+from shardclock_server.workers.runs.report import REPORT_S, Report, RunReport
 
 HALF = Seen(0.5, "half", said=1, lines=2, log="a\nb")
 

@@ -43,7 +43,7 @@ DRIVER = """
 import asyncio, dataclasses, json, sys
 from datetime import datetime, timezone
 from shardclock import RunOrder
-from workers.runs.actor import RunActor
+from shardclock_server.workers.runs.actor import RunActor
 
 async def main(job, lives_s, looks, cancels):
     actor = RunActor("app_of_runs", sys.argv[1], 2)

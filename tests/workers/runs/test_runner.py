@@ -11,19 +11,19 @@ from typing import Any
 import asyncpg
 import pytest
 
-import jobs.ending
-import workers.runs.writer
-from jobs.states import RunOutcome
+import shardclock_server.jobs.ending
+import shardclock_server.workers.runs.writer
 from shardclock import Completed, Failed, RunOrder, Seen
-from sql.cluster.holders import end_holders
-from sql.deliveries.claim import Claim
-from sql.jobs.runs import How, end_runs
+from shardclock_server.jobs.states import RunOutcome
+from shardclock_server.sql.cluster.holders import end_holders
+from shardclock_server.sql.deliveries.claim import Claim
+from shardclock_server.sql.jobs.runs import How, end_runs
+from shardclock_server.workers.settings import WorkerSettings
 from tests.support.factories import BOUND_S, HolderClient, query, value
 from tests.support.job_runs import declare, fire, is_whole, job_of, outcomes, runs_of, said_of
 from tests.support.jobs import job_spec
 from tests.support.runs import FakeRunProcess, RunProcesses, running_jobs
 from tests.support.waiting import eventually
-from workers.settings import WorkerSettings
 
 ONE_PLACE = WorkerSettings(delivery_poll_s=0.01, heartbeat_s=0.02, run_places=1)
 
@@ -82,7 +82,7 @@ async def test_a_run_that_fails_is_tried_again_in_the_same_process(dsn: str, sha
 async def test_a_process_that_dies_is_a_crash_and_the_next_run_has_another(
     dsn: str, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jobs.ending, "CRASH_WAIT_S", 0.3)
+    monkeypatch.setattr(shardclock_server.jobs.ending, "CRASH_WAIT_S", 0.3)
     processes = RunProcesses(gate=asyncio.Event())
     spec = job_spec(every_s=0.1, max_retries=0)
     await declare(dsn, spec)
@@ -298,7 +298,7 @@ async def test_while_somebody_has_the_job_locked_the_end_waits_and_its_lease_goe
         asked.extend(how.values())
         return how
 
-    monkeypatch.setattr(workers.runs.writer, "end_runs", end)
+    monkeypatch.setattr(shardclock_server.workers.runs.writer, "end_runs", end)
     spec, gate = job_spec(every_s=3_600.0), asyncio.Event()
     await declare(dsn, spec)
     await fire(shard)

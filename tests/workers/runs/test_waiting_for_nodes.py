@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from shardclock_server.workers.runs.needs import Needs
+from shardclock_server.workers.settings import WorkerSettings
 from tests.support.factories import HolderClient, query
 from tests.support.job_runs import declare, fire, job_of, outcomes
 from tests.support.jobs import job_spec
 from tests.support.runs import FakeRunProcess, RunProcesses, running_jobs
 from tests.support.waiting import eventually
-from workers.runs.needs import Needs
-from workers.settings import WorkerSettings
 
 ONE_PLACE = WorkerSettings(delivery_poll_s=0.01, heartbeat_s=0.02, run_places=1)
 TWO_PLACES = WorkerSettings(delivery_poll_s=0.01, heartbeat_s=0.02, run_places=2)

@@ -9,16 +9,16 @@ import asyncpg
 import pytest
 import structlog
 
-import workers.runs.writer
-from jobs.ending import Ending
-from jobs.states import RunOutcome
-from sql.jobs.runs import BegunRun, EndedRun
-from sql.session import StatementRefused
+import shardclock_server.workers.runs.writer
+from shardclock_server.jobs.ending import Ending
+from shardclock_server.jobs.states import RunOutcome
+from shardclock_server.sql.jobs.runs import BegunRun, EndedRun
+from shardclock_server.sql.session import StatementRefused
+from shardclock_server.workers.hand import Hand
+from shardclock_server.workers.runs.writer import RunWriter
 from tests.support.factories import HolderClient, query
 from tests.support.job_runs import JobWorker, declare, fire, job_of, outcomes, runs_of, said_of
 from tests.support.jobs import job_spec
-from workers.hand import Hand
-from workers.runs.writer import RunWriter
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ async def test_a_run_that_goes_on_is_shown_as_running(
     await writer.write_advances()
     assert (await job_of(dsn)).state == "STARTING"
 
-    monkeypatch.setattr(workers.runs.writer, "CALLED_S", 0.0)
+    monkeypatch.setattr(shardclock_server.workers.runs.writer, "CALLED_S", 0.0)
     await writer.write_advances()
 
     assert (await job_of(dsn)).state == "RUNNING"
@@ -66,7 +66,7 @@ async def test_that_a_run_was_called_is_not_written_over_that_it_is_to_end(
     dsn: str, shard: HolderClient, worker: JobWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, writer = await begun(dsn, shard, worker)
-    monkeypatch.setattr(workers.runs.writer, "CALLED_S", 0.0)
+    monkeypatch.setattr(shardclock_server.workers.runs.writer, "CALLED_S", 0.0)
 
     writer.call(run)
     writer.terminate(run, "wrong city")
@@ -187,7 +187,7 @@ async def test_ends_that_postgres_refuses_for_what_they_do_not_say_are_kept(
 async def test_ends_of_locked_jobs_keep_no_others_waiting_however_many_they_are(
     dsn: str, shard: HolderClient, worker: JobWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workers.runs.writer, "ENDS_MAX", 1)
+    monkeypatch.setattr(shardclock_server.workers.runs.writer, "ENDS_MAX", 1)
     locked, other = await begun_each(dsn, shard, worker, "locked", "other")
     writer = writer_of(worker)
     writer.end(EndedRun(locked, Ending(RunOutcome.SUCCEEDED)))
