@@ -33,28 +33,9 @@ from chaos.history import Bounds
 from chaos.plan import Menu, draw
 from chaos.running import run
 from chaos.stage import stage_for
-from tests.support import ROOT
+from tests.support import PACKAGE_NAMES, ROOT
 
-PARTS = (
-    "bpmn",
-    "chaos",
-    "cli",
-    "cluster",
-    "coordinator",
-    "demo",
-    "embedded",
-    "engine",
-    "k8s",
-    "keepers",
-    "metrics",
-    "service",
-    "shards",
-    "sql",
-    "tests",
-    "timers",
-    "webhooks",
-    "workers",
-)
+PARTS = (*PACKAGE_NAMES, "shardclock_server", "chaos", "k8s", "tests")
 AT_ONCE = 2
 SEED = 7
 SECONDS = 60.0
@@ -121,7 +102,7 @@ def try_build(build: Build, *, seed: int = SEED, seconds: float = SECONDS) -> Re
 def make(build: Build, place: Path) -> None:
     """Copy the sources, and break them."""
     for part in PARTS:
-        shutil.copytree(ROOT / part, place / part, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / part, place / part, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
     for edit in build.edits:
         file = place / edit.file
         text = file.read_text(encoding="utf-8")

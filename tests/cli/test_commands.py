@@ -21,7 +21,7 @@ from shardclock_server.cli import main
 try:
     main()
 finally:
-    print(*[name for name in sys.modules if name.partition(".")[0] == "cli"], file=sys.stderr)
+    print(*[name for name in sys.modules if name.startswith("shardclock_server.cli.")], file=sys.stderr)
 """
 
 
@@ -29,7 +29,7 @@ finally:
 def test_a_command_loads_no_other(words: list[str], loaded: set[str]) -> None:
     done = subprocess.run([sys.executable, "-c", LOADED, *words], check=True, capture_output=True, text=True)
 
-    modules = {name.removeprefix("cli.") for name in done.stderr.split()}
+    modules = {name.removeprefix("shardclock_server.cli.") for name in done.stderr.split()}
     assert {"app", "commands"} <= modules
     assert modules & COMMAND_MODULES == loaded
 

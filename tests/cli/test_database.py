@@ -81,7 +81,10 @@ def test_psql_keeps_the_password_out_of_its_command_line(monkeypatch: pytest.Mon
         program = Path(place) / "psql"
         program.write_text(f"#!{sys.executable}\n{said}\n")
         program.chmod(0o755)
-        main = "import shardclock_server.cli.database as d; d.psql_of_ours = lambda: None; from shardclock_server.cli import main; main()"
+        main = (
+            "from shardclock_server import cli; from shardclock_server.cli import database; "
+            "database.psql_of_ours = lambda: None; cli.main()"
+        )
         done = subprocess.run(
             [sys.executable, "-c", main, "psql", "--no-psqlrc"],
             capture_output=True,

@@ -78,7 +78,7 @@ class BeforeRay:
         if name == "ray":
             os.environ["RAY_OVERRIDE_RESOURCES"] = '{"GPU": 1}'
 
-if "cluster.host" in sys.orig_argv:
+if "shardclock_server.cluster.host" in sys.orig_argv:
     sys.meta_path.insert(0, BeforeRay)
 """
 

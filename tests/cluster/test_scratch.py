@@ -16,7 +16,7 @@ from shardclock_server.cluster import scratch
 from shardclock_server.cluster.scratch import LOCK, PLACE_BYTES_MAX, NoPlace, Scratch, remove_abandoned, short_place
 
 MAKE = (
-    "import pathlib, sys; from shardclock_server.cluster import scratch; from shardclock_server.cluster.scratch import Scratch; s = Scratch.make('test');"
+    "import pathlib, sys; from shardclock_server.cluster import scratch; s = scratch.Scratch.make('test');"
     "print(s.path, flush=True); input()"
 )
 HAND_ON = (

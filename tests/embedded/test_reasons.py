@@ -20,7 +20,8 @@ from tests.support.memory import IN_MEMORY
 END_S = 60
 UNNAMED = 54_321  # no user of this machine has this number
 USE = (
-    "import sys; from pathlib import Path; from shardclock_server.embedded.server import EmbeddedPostgres, EmbeddedPostgresError\n"
+    "import sys; from pathlib import Path\n"
+    "from shardclock_server.embedded.server import EmbeddedPostgres, EmbeddedPostgresError\n"
     "try: EmbeddedPostgres.start(Path(sys.argv[1]), version=int(sys.argv[2])).close()\n"
     "except EmbeddedPostgresError as error: sys.exit(str(error))\n"
 )

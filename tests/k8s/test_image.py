@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import ROOT
+from tests.support import PACKAGE_NAMES, ROOT
 from tests.support.manifests import K8S, OVERLAYS, build, pods
 
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
@@ -85,9 +85,8 @@ def test_only_what_the_image_is_made_of_goes_into_it() -> None:
     lines = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if not line.startswith("#")]
     assert lines[0] == "*"
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    packages = {name.partition(".")[0] for name in project["tool"]["setuptools"]["packages"]}
     beside = {"client", "pyproject.toml", "requirements.lock", project["project"]["readme"], "k8s/image/leftovers.py"}
-    assert let_in() == packages | beside | set(project["project"]["license-files"])
+    assert let_in() == {*PACKAGE_NAMES, "shardclock_server"} | beside | set(project["project"]["license-files"])
 
 
 def test_what_is_only_for_developing_is_left_over_and_what_runs_is_not() -> None:
@@ -111,7 +110,7 @@ def test_the_builders_last_step_leaves_a_program_that_runs_without_the_tools_of_
         source, target = ROOT / name, tree / name
         target.parent.mkdir(parents=True, exist_ok=True)
         if source.is_dir():
-            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(source, target, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(source, target)
 

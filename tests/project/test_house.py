@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 import ast
-import json
 import re
-import shutil
 import subprocess
-import sys
-import sysconfig
 import tomllib
-import zipfile
-from importlib.metadata import packages_distributions
-from pathlib import Path
 
 import pytest
 
-from shardclock_server.workers.describe import OURS
 from tests.support import ROOT
 from tests.support.durations import LONG_FILES, TAKES_S
 
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-PACKAGES: list[str] = PYPROJECT["tool"]["setuptools"]["packages"]
-TOP_LEVEL = sorted(path.parent.name for path in ROOT.glob("*/py.typed"))
 CLIENT = "shardclock-client"
 PYTHON = "Programming Language :: Python :: 3."
 TEST_FILES = sorted((ROOT / "tests").rglob("test_*.py"))
@@ -38,20 +28,6 @@ TIES = re.compile(
     r"/(?:wor[k]|roo[t])/|/(?:home|Users)/\w+/|file://[/]|https?://[^/\s]+/simpl[e]\b"
     r"|https?://registr[y]\.|--(?:extra-)?index-ur[l]|--find-link[s]"
 )
-
-
-def test_lists_of_packages_name_all_of_them() -> None:
-    ours = {*TOP_LEVEL, "shardclock"}
-    (own_code,) = (it for it in PYPROJECT["tool"]["pytest"]["ini_options"]["filterwarnings"] if "|" in it)
-
-    assert set(re.findall(r"\w+", own_code.partition("(")[2].partition(")")[0])) == {*ours, "tests"}
-    assert set(PYPROJECT["tool"]["coverage"]["run"]["source_pkgs"]) == ours
-    assert ours == OURS
-
-
-@pytest.mark.parametrize("name", TOP_LEVEL)
-def test_no_other_distribution_brings_a_package_of_our_name(name: str) -> None:
-    assert set(packages_distributions().get(name, [])) <= {"shardclock"}
 
 
 def test_no_tracked_file_names_this_machine_or_an_index() -> None:
@@ -165,82 +141,6 @@ def test_the_same_pythons_are_named_wherever_they_are() -> None:
     assert [it for it in client["classifiers"] if it.startswith(PYTHON)] == [f"{PYTHON}{it}" for it in classified]
     assert PYPROJECT["tool"]["ruff"]["target-version"] == f"py3{oldest}"
     assert PYPROJECT["tool"]["mypy"]["python_version"] == f"3.{oldest}"
-
-
-@pytest.fixture(scope="module")
-def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Build the wheels of the server and of the client."""
-    # A copy: setuptools leaves a build folder behind, and puts what lies there into the next wheel.
-    place = tmp_path_factory.mktemp("wheel")
-    tree, out = place / "tree", place / "out"
-    for name in TOP_LEVEL:
-        shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, tree)
-    client = place / "client"
-    shutil.copytree(ROOT / "client", client, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info", "build"))
-    build = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(out)]
-    subprocess.run([*build, str(tree), str(client)], check=True, timeout=120)
-    return {"client" if "client" in path.name else "server": path for path in out.glob("*.whl")}
-
-
-@pytest.mark.slow
-def test_the_wheel_brings_the_sql_the_page_and_the_types(wheels: dict[str, Path]) -> None:
-    brought = _files_of(wheels["server"])
-    kept = {path for name in TOP_LEVEL for path in (ROOT / name).rglob("*")}
-    shipped = {path for path in kept if path.suffix in {".py", ".sql", ".css", ".html"} or path.name == "py.typed"}
-    assert brought == {path.relative_to(ROOT).as_posix() for path in shipped}
-
-
-@pytest.mark.slow
-def test_the_client_s_wheel_brings_its_package_alone(wheels: dict[str, Path]) -> None:
-    package = ROOT / "client" / "shardclock"
-    shipped = {
-        path.relative_to(ROOT / "client").as_posix()
-        for path in package.rglob("*")
-        if path.suffix in {".py", ".sql"} or path.name == "py.typed"
-    }
-    assert _files_of(wheels["client"]) == shipped
-
-
-@pytest.mark.ray
-@pytest.mark.exhaustive
-def test_the_demo_works_from_the_wheel_in_an_empty_directory(wheels: dict[str, Path], tmp_path: Path) -> None:
-    # Given an environment that has the wheels and what they depend on, and nothing of this tree
-    venv, empty = tmp_path / "venv", tmp_path / "empty"
-    empty.mkdir()
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True, timeout=60)
-    python = venv / "bin" / "python"
-    install = [sys.executable, "-m", "pip", "--python", str(python), "install", "-q", "--no-deps", "--no-index"]
-    subprocess.run([*install, *map(str, wheels.values())], check=True, timeout=60)
-    (site,) = venv.glob("lib/python*/site-packages")
-    # A plain path: what makes this tree importable there stands in .pth files of its own, which are not read for it.
-    (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    asked = "import cluster, pathlib; print(pathlib.Path(cluster.__file__).parents[1])"
-    found = subprocess.run([python, "-P", "-c", asked], cwd=empty, capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == str(site)
-
-    # When its demo runs
-    done = subprocess.run(
-        [venv / "bin" / "shardclock", "demo", "--json"],
-        cwd=empty,
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-    )
-
-    # Then it fires its timers, and leaves nothing there
-    assert done.returncode == 0, done.stdout + done.stderr
-    verdict = json.loads(done.stdout)
-    assert (verdict["early"], verdict["lost"], verdict["double"]) == (0, 0, 0)
-    assert verdict["fired"] >= 5_000
-    assert (verdict["deliveries"]["delivered"], verdict["deliveries"]["dead"]) == (998, 2)
-    assert list(empty.iterdir()) == []
-
-
-def _files_of(wheel: Path) -> set[str]:
-    return {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
 
 
 def _normal(name: str) -> str:

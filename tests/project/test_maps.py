@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import ROOT
+from tests.support import PACKAGE_NAMES, ROOT
 
-PACKAGES = sorted(path.parent for top in ROOT.glob("*/py.typed") for path in top.parent.rglob("__init__.py"))
+PACKAGES = sorted(path.parent for name in PACKAGE_NAMES for path in (ROOT / name).rglob("__init__.py"))
 # The modules of these packages are one of a kind each, and called by their subject.
 OF_A_KIND = {"bpmn/feel/functions", "cli"}
 # A package with so few modules needs no map.

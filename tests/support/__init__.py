@@ -85,3 +85,5 @@ Kubernetes:
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+# The server's packages: each is a folder at the root, and a link of its import name.
+PACKAGE_NAMES = sorted(path.name for path in (ROOT / "shardclock_server").iterdir() if path.is_symlink())

@@ -1,0 +1,156 @@
+"""Prove that the server has one import name, for the interpreter, for the tools and in what is installed."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.support import PACKAGE_NAMES, ROOT
+
+NAME = "shardclock_server"
+FOLDERS = (*PACKAGE_NAMES, "benchmarks", "chaos", "client", "examples", "k8s", "tests", "tools")
+SOURCES = sorted(path for name in FOLDERS for path in (ROOT / name).rglob("*.py"))
+# An import path as monkeypatch and `python -m` take it, such as NAME.sql.session without its first word.
+DOTTED = re.compile(rf"({'|'.join(PACKAGE_NAMES)})\.([a-z_]+)(?:\.\w+)*")
+SHIPPED = {".py", ".sql", ".css", ".html"}
+BUILD_S = 120
+
+
+def test_each_package_has_a_link_and_the_import_name_has_nothing_else() -> None:
+    packages = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {NAME, "benchmarks", "chaos", "charts"}
+
+    assert {*PACKAGE_NAMES} == packages - {"tests", "tools"}
+    assert {path.readlink().as_posix() for path in (ROOT / NAME).iterdir() if path.is_symlink()} == {
+        f"../{name}" for name in PACKAGE_NAMES
+    }
+    assert {path.name for path in (ROOT / NAME).iterdir() if path.is_file()} == {"__init__.py", "py.typed"}
+
+
+def test_no_module_is_imported_by_its_folder_s_name_alone() -> None:
+    # The root is on the path of tests, so `import sql` would load a second copy of each module.
+    assert [f"{path.relative_to(ROOT)}: {name}" for path in SOURCES for name in _plain_names(path)] == []
+
+
+def _plain_names(path: Path) -> list[str]:
+    names: list[str] = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names if alias.name.partition(".")[0] in PACKAGE_NAMES]
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] in PACKAGE_NAMES:
+            names += [] if node.level else [str(node.module)]
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _is_module(node.value):
+            names.append(node.value)
+    return names
+
+
+def _is_module(text: str) -> bool:
+    found = DOTTED.fullmatch(text)
+    return found is not None and (ROOT / found[1] / f"{found[2]}.py").is_file()
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Copy what distributions are made of: setuptools leaves a build folder behind, and packs what lies there."""
+    tree = tmp_path_factory.mktemp("wheel") / "tree"
+    for name in (*PACKAGE_NAMES, NAME, "client"):
+        ignored = shutil.ignore_patterns("__pycache__", "*.egg-info", "build")
+        shutil.copytree(ROOT / name, tree / name, symlinks=True, ignore=ignored)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, tree)
+    return tree
+
+
+@pytest.fixture(scope="module")
+def wheels(tree: Path) -> dict[str, Path]:
+    """Build the wheels of the server and of the client."""
+    return {"client": _wheel_of(tree / "client"), "server": _wheel_of(tree)}
+
+
+def _wheel_of(tree: Path) -> Path:
+    out = tree / "dist"
+    build = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(out)]
+    subprocess.run([*build, str(tree)], check=True, timeout=BUILD_S)
+    (wheel,) = out.glob("*.whl")
+    return wheel
+
+
+@pytest.mark.slow
+def test_the_wheel_brings_one_package_with_the_sql_the_page_and_the_types(wheels: dict[str, Path]) -> None:
+    kept = {path.relative_to(ROOT) for name in PACKAGE_NAMES for path in (ROOT / name).rglob("*")}
+    shipped = {f"{NAME}/{path.as_posix()}" for path in kept if path.suffix in SHIPPED}
+    assert _files_of(wheels["server"]) == {*shipped, f"{NAME}/__init__.py", f"{NAME}/py.typed"}
+
+
+@pytest.mark.slow
+def test_the_sdist_makes_the_same_wheel_without_links(wheels: dict[str, Path], tree: Path, tmp_path: Path) -> None:
+    build = "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])"
+    subprocess.run([sys.executable, "-c", build, str(tmp_path)], cwd=tree, check=True, timeout=BUILD_S)
+    (sdist,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(sdist) as packed:
+        assert [member.name for member in packed if member.issym()] == []
+        packed.extractall(tmp_path, filter="data")
+
+    made = _wheel_of(tmp_path / sdist.name.removesuffix(".tar.gz"))
+
+    assert _files_of(made) == _files_of(wheels["server"])
+
+
+@pytest.mark.slow
+def test_the_client_s_wheel_brings_its_package_alone(wheels: dict[str, Path]) -> None:
+    package = ROOT / "client" / "shardclock"
+    shipped = {
+        path.relative_to(ROOT / "client").as_posix()
+        for path in package.rglob("*")
+        if path.suffix in {".py", ".sql"} or path.name == "py.typed"
+    }
+    assert _files_of(wheels["client"]) == shipped
+
+
+@pytest.mark.ray
+@pytest.mark.exhaustive
+def test_the_demo_works_from_the_wheel_in_an_empty_directory(wheels: dict[str, Path], tmp_path: Path) -> None:
+    # Given an environment that has the wheels and what they depend on, and nothing of this tree
+    venv, empty = tmp_path / "venv", tmp_path / "empty"
+    empty.mkdir()
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True, timeout=60)
+    python = venv / "bin" / "python"
+    install = [sys.executable, "-m", "pip", "--python", str(python), "install", "-q", "--no-deps", "--no-index"]
+    subprocess.run([*install, *map(str, wheels.values())], check=True, timeout=60)
+    (site,) = venv.glob("lib/python*/site-packages")
+    # A plain path: what makes this tree importable there stands in .pth files of its own, which are not read for it.
+    (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    asked = f"import pathlib, {NAME}; print(pathlib.Path({NAME}.__file__).parents[1])"
+    found = subprocess.run([python, "-P", "-c", asked], cwd=empty, capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == str(site)
+
+    # When its demo runs
+    done = subprocess.run(
+        [venv / "bin" / "shardclock", "demo", "--json"],
+        cwd=empty,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+
+    # Then it fires its timers, and leaves nothing there
+    assert done.returncode == 0, done.stdout + done.stderr
+    verdict = json.loads(done.stdout)
+    assert (verdict["early"], verdict["lost"], verdict["double"]) == (0, 0, 0)
+    assert verdict["fired"] >= 5_000
+    assert (verdict["deliveries"]["delivered"], verdict["deliveries"]["dead"]) == (998, 2)
+    assert list(empty.iterdir()) == []
+
+
+def _files_of(wheel: Path) -> set[str]:
+    return {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
