@@ -43,11 +43,10 @@ def main() -> NoReturn:
 
 
 def _search_pythonpath_last() -> None:
-    """Find an app's modules on PYTHONPATH, and no module there that has the name of one of ours or of a library."""
-    given = [os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]  # noqa: PTH100
+    """Find an app's modules on PYTHONPATH, and no module there that has the name of a library."""
+    given = [os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]  # noqa: PTH100 - pathlib loads slowly
     if given:
-        ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120 - pathlib loads slowly
-        sys.path[:] = [*(path for path in sys.path if os.path.abspath(path) not in given), ours, *given]  # noqa: PTH100
+        sys.path[:] = [*(path for path in sys.path if os.path.abspath(path) not in given), *given]  # noqa: PTH100
 
 
 __all__ = ["main"]

@@ -59,7 +59,7 @@ class GatewayProcess:
         if self._process is None and self._restarts.is_due:
             self._restarts.begin()
             self._process = subprocess.Popen(
-                # -P: a sql.py in the current directory must not replace our package.
+                # -P: a module of the user in the current directory must not replace a library of ours.
                 [sys.executable, "-P", "-m", MODULE],
                 stdin=subprocess.PIPE,
                 stdout=sys.stderr,

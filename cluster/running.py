@@ -150,7 +150,7 @@ class RunningCluster:
         # Ray writes the address of the last cluster here, and fails without the directory.
         (scratch.path / "ray").mkdir()
         self._host = subprocess.Popen(
-            # -P: a sql.py in the current directory must not replace our package.
+            # -P: a module of the user in the current directory must not replace a library of ours.
             [sys.executable, "-P", "-m", "shardclock_server.cluster.host"],
             bufsize=0,  # otherwise a line could wait in a buffer that select() doesn't see
             pass_fds=[scratch.fileno()],  # the host may outlive us for a moment, and needs the directory until then

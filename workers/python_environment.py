@@ -3,7 +3,6 @@
 import os
 import sysconfig
 from collections.abc import Mapping
-from pathlib import Path
 
 # Ray can't be loaded without docstrings, nor where a warning is an error. The others make a process print, or wait for
 # commands when its work is done.
@@ -21,9 +20,8 @@ FOR_ANOTHER_PYTHON = frozenset(
 
 
 def for_our_python(environment: Mapping[str, str]) -> dict[str, str]:
-    """Leave out the variables that change how Python itself works; an app's modules are still found, after ours."""
+    """Leave out the variables that change how Python itself works; PYTHONPATH comes after the installed libraries."""
     kept = {name: value for name, value in environment.items() if name not in FOR_ANOTHER_PYTHON}
     if given := kept.get("PYTHONPATH"):
-        ours = (str(Path(__file__).resolve().parent.parent), sysconfig.get_path("purelib"))
-        kept["PYTHONPATH"] = os.pathsep.join([*dict.fromkeys(ours), given])
+        kept["PYTHONPATH"] = os.pathsep.join([sysconfig.get_path("purelib"), given])
     return kept

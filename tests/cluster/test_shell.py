@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sysconfig
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ from shardclock_server.cluster.settings import load_settings
 from shardclock_server.embedded.server import EmbeddedPostgres
 from shardclock_server.sql.dsn import Dsn
 from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
-from tests.support import ROOT
+from tests.support import PACKAGE_NAMES
 from tests.support.cluster_process import STOP_S, ClusterProcess
 from tests.support.memory import IN_MEMORY
 from tests.support.program import PROGRAM, run, until
@@ -185,19 +186,14 @@ def test_processes_of_ours_run_as_python_does_by_default(monkeypatch: pytest.Mon
 
     assert given.keys().isdisjoint(changing)
     assert given["PGHOST"] == "1", "handlers read it"
-    assert given["PYTHONPATH"].split(os.pathsep)[0] == str(ROOT), "a module of ours is found before one of its name"
+    first = given["PYTHONPATH"].split(os.pathsep)[0]
+    assert first == sysconfig.get_path("purelib"), "a library is found before a module of its name"
     assert given["PYTHONPATH"].endswith(f"{os.pathsep}1"), "an app's modules are found"
 
 
-NAMES_OF_OURS = (
-    "bpmn", "cluster", "coordinator", "embedded", "engine", "gateway", "jobs", "keepers", "metrics", "service",
-    "shards", "sql", "timers", "webhooks", "workers", "asyncpg", "typing_extensions",
-)  # fmt: skip
-
-
 def add_modules_of_our_names(to: Path) -> None:
-    """Write modules of another project that fail if they are imported in place of ours."""
-    for name in NAMES_OF_OURS:
+    """Write modules that have the names of the server's packages or libraries, and fail if imported."""
+    for name in (*PACKAGE_NAMES, "asyncpg", "typing_extensions"):
         (to / f"{name}.py").write_text("raise ImportError('of another project')\n")
 
 

@@ -14,16 +14,14 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.support import PACKAGE_NAMES
 from tests.support.cluster_process import STOP_S, ClusterProcess
 from tests.support.processes import kill_all
 from tests.support.program import PROGRAM, run, until
 from tests.support.rays import RayOfNodes
 
 SCRIPT = Path(sys.executable).parent / "shardclock"
-NAMES = (
-    "asyncpg", "cli", "cluster", "coordinator", "demo", "embedded", "jobs", "keepers", "metrics", "pydantic", "ray",
-    "service", "shards", "sql", "timers", "webhooks", "workers",
-)  # fmt: skip
+NAMES = (*PACKAGE_NAMES, "asyncpg", "pydantic", "ray")
 SAID_WITHIN_S = 15.0
 
 pytestmark = [pytest.mark.ray, pytest.mark.exhaustive]

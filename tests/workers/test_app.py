@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 
 import pytest
 
 from shardclock_server.workers.app import App, AppRefused, find_app, modules_of
-from shardclock_server.workers.describe import OURS
-from tests.support import ROOT
+from tests.support import PACKAGE_NAMES, ROOT
 from tests.support.cli_asserts import BAD_INPUT
 from tests.support.program import run
 
@@ -92,52 +90,33 @@ def test_an_app_that_cannot_be_used_is_refused(tmp_path: Path, modules: str, tex
         find_app(modules, tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("modules", "files"),
-    [
-        ("metrics", {"metrics.py": ORDERS}),
-        ("demo.handlers", {"demo/__init__.py": "", "demo/handlers.py": ORDERS}),
-        ("shardclock", {"shardclock.py": ORDERS}),
-        ("workers:expire", {"workers/any.py": "", "workers/orders.py": ORDERS}),
-        ("orders", {"orders.py": "import metrics\n" + ORDERS, "metrics.py": ""}),
-        ("orders", {"orders.py": "from workers import mine\n" + ORDERS, "workers.py": "mine = 1"}),
-    ],
-    ids=["module", "package", "client", "without __init__", "imported", "imported in vain"],
-)
-def test_a_module_of_the_user_that_has_the_name_of_one_of_ours_is_refused(
-    tmp_path: Path, modules: str, files: dict[str, str]
+@pytest.mark.parametrize("name", PACKAGE_NAMES)
+def test_a_module_of_the_user_may_have_the_name_of_a_package_of_the_server(tmp_path: Path, name: str) -> None:
+    (tmp_path / f"{name}.py").write_text(ORDERS)
+    (tmp_path / "orders.py").write_text(f"from {name} import expire\n")
+
+    for app in (name, f"{name}:expire", "orders"):
+        (handler,) = find_app(app, tmp_path).handlers
+        assert handler.reference == f"{name}:expire"
+
+
+def test_a_module_of_the_user_comes_before_an_installed_one_of_its_name(tmp_path: Path) -> None:
+    (tmp_path / "regex.py").write_text(ORDERS)
+
+    (handler,) = find_app("regex", tmp_path).handlers
+
+    assert handler.reference == "regex:expire"
+
+
+def test_a_module_on_pythonpath_comes_before_an_installed_one_of_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, text in files.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
-    taken = next(name for name in files if name != "orders.py").split("/")[0].removesuffix(".py")
+    (tmp_path / "regex.py").write_text(ORDERS)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
 
-    with pytest.raises(AppRefused) as refused:
-        find_app(modules, tmp_path)
+    (handler,) = find_app("regex", ROOT).handlers
 
-    assert str(refused.value) == (
-        f"app '{modules}' is refused: its module '{taken}' has the name of a package of Shardclock, which is imported"
-        f" in its place; give it another name, such as my_{taken}"
-    )
-
-
-def test_a_folder_of_such_a_name_without_modules_hides_nothing(tmp_path: Path) -> None:
-    (tmp_path / "orders.py").write_text("import sql\n" + ORDERS)
-    (tmp_path / "sql").mkdir()
-    (tmp_path / "sql" / "tables.sql").write_text("")
-    (tmp_path / "metrics.py").write_text("")  # not a part of the app
-
-    assert [handler.target for handler in find_app("orders", tmp_path).handlers] == ["order.expired"]
-
-
-def test_our_own_apps_are_not_taken_for_a_user_s() -> None:
-    assert find_app("shardclock_server.demo.app", ROOT).handlers
-
-
-def test_the_names_that_are_taken_are_those_of_our_packages() -> None:
-    packages = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
-
-    assert {*OURS} == {name for name in packages if "." not in name} | {"shardclock"}
+    assert handler.reference == "regex:expire"
 
 
 def test_a_cluster_whose_app_cannot_be_used_does_not_start(tmp_path: Path) -> None:
