@@ -6,9 +6,8 @@ from collections import Counter
 from decimal import Decimal
 from typing import NoReturn
 
-from shardclock.jsonb import DEPTH_MAX, STRING, TOO_DEEP, has_nul, is_too_deep
+from shardclock.jsonb import DEPTH_MAX, HALF_PAIR, NOT_UTF8, NUL, STRING, TOO_DEEP, has_nul, is_too_deep
 from shardclock_server.timers.refusal import InvalidTimer, shortened
-from shardclock_server.timers.texts import HALF_PAIR, NOT_UTF8, NUL
 
 PAYLOAD_BYTES_MAX = 65_536
 INTEGER_DIGITS_MAX = 308

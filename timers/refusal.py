@@ -6,8 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-SHOWN_CHARS_MAX = 60
-INT_BITS_SHOWN_MAX = 180
+from shardclock.refusal import shown
 
 
 class Refusal(ValueError):
@@ -19,20 +18,15 @@ class InvalidTimer(Refusal):
 
 
 def shortened(value: object) -> str:
-    """Show a refused value so that the user recognizes it, even if it is long, deep or unprintable.
+    """Show a refused value of JSON, in JSON's own words, so that the user recognizes it.
 
     shape:   at most 60 characters, printable, on one line
     """
     match value:
-        case str() | bytes():
-            shown = repr(value[:SHOWN_CHARS_MAX])
-            cut = len(value) > SHOWN_CHARS_MAX or len(shown) > SHOWN_CHARS_MAX
-            return shown[: SHOWN_CHARS_MAX - 1] + "…" if cut else shown
         case None | bool() | float():
             return json.dumps(value)
-        case int():
-            # Python refuses to print an integer of more than 4,300 digits.
-            return str(value) if value.bit_length() <= INT_BITS_SHOWN_MAX else "an integer of over 50 digits"
+        case str() | bytes() | int():
+            return shown(value)
         case dict():
             return "an object"
         case list():

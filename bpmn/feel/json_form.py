@@ -9,6 +9,7 @@ from decimal import Decimal
 from types import NoneType
 from typing import TypeAlias
 
+from shardclock.jsonb import fault_of
 from shardclock_server.bpmn.feel.arithmetic import CONTEXT, INT_END, whole
 from shardclock_server.bpmn.feel.budget import ITEMS_PER_STEP, VALUE_CHARS_MAX, Budget, check_depth
 from shardclock_server.bpmn.feel.refusal import TooLong, Unstorable
@@ -17,7 +18,6 @@ from shardclock_server.bpmn.feel.temporal_text import temporal_text
 from shardclock_server.bpmn.feel.text import text_of
 from shardclock_server.bpmn.feel.values import FeelValue, Range, Unlike
 from shardclock_server.timers.refusal import shortened
-from shardclock_server.timers.texts import fault_of
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 

@@ -6,11 +6,11 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from shardclock.jsonb import NUL, TOO_DEEP, has_nul, is_too_deep
 from shardclock.refusal import shown
 
 RESULT_BYTES_MAX = 16_384
 WRITTEN_MAX = 1_000_000  # characters and parts: what has more is not written, since that would copy it
-DEPTH_MAX = 100  # as a payload's: Postgres refuses what is nested too deeply for its stack
 HUGE = (
     f"has over {WRITTEN_MAX:,} characters or parts, and the limit is {RESULT_BYTES_MAX:,} bytes of JSON;"
     " store it, give its key"
@@ -51,12 +51,10 @@ def as_json(result: object) -> tuple[Any, str | None]:
         return None, FORMLESS
     if size > RESULT_BYTES_MAX:
         return None, f"has {size:,} bytes as JSON, more than {RESULT_BYTES_MAX:,}; store it, give its key"
-    try:
-        # Read back, so that a test sees what is recorded: an object's keys are text, a tuple is an array.
-        value = json.loads(text)
-    except (RecursionError, ValueError):
-        return None, f"is nested deeper than {DEPTH_MAX} levels; flatten it"
-    return value, _unfit(value, DEPTH_MAX)
+    if is_too_deep(text):
+        return None, TOO_DEEP
+    # Read back, so that a test sees what is recorded: an object's keys are text, a tuple is an array.
+    return json.loads(text), NUL if has_nul(text) else None
 
 
 def _is_huge(value: object) -> bool:
@@ -71,21 +69,6 @@ def _is_huge(value: object) -> bool:
             continue
         left.extend([*part, *part.values()] if isinstance(part, dict) else part)
     return size > WRITTEN_MAX
-
-
-def _unfit(value: object, levels: int) -> str | None:
-    if levels < 0:
-        return f"is nested deeper than {DEPTH_MAX} levels; flatten it"
-    match value:
-        case str():
-            return "holds a NUL character, which Postgres can't store; leave it out" if "\0" in value else None
-        case dict():
-            parts = [*value, *value.values()]
-        case list():
-            parts = value
-        case _:
-            return None
-    return next((why for part in parts if (why := _unfit(part, levels - 1))), None)
 
 
 def _formless(result: dict[Any, Any] | BaseModel) -> str:

@@ -3,6 +3,7 @@
 from inspect import isroutine
 
 SHOWN_CHARS_MAX = 60
+INT_BITS_SHOWN_MAX = 180
 
 
 class InvalidHandler(ValueError):
@@ -19,6 +20,8 @@ def shown(value: object) -> str:
     try:
         if isroutine(value):
             text = f"{value.__module__}:{value.__qualname__}"
+        elif isinstance(value, int) and value.bit_length() > INT_BITS_SHOWN_MAX:
+            text = "an integer of over 50 digits"  # Python refuses to print one of more than 4,300
         else:
             text = repr(value[:SHOWN_CHARS_MAX] if isinstance(value, str | bytes) else value)
     except Exception:  # noqa: BLE001 - `__repr__` is the user's code

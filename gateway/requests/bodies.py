@@ -5,6 +5,7 @@ from codecs import BOM_UTF8
 
 from starlette.requests import ClientDisconnect, Request
 
+from shardclock.jsonb import faults_of
 from shardclock_server.gateway.requests.headers import header_of
 from shardclock_server.gateway.requests.problems import (
     REFUSED,
@@ -17,7 +18,6 @@ from shardclock_server.gateway.requests.problems import (
 from shardclock_server.timers.model import LINE_BYTES_MAX
 from shardclock_server.timers.payload import read_json
 from shardclock_server.timers.refusal import InvalidTimer, shortened
-from shardclock_server.timers.texts import faults_of
 
 JSON = "application/json"
 TIMER = '{"delay":"PT15M"}'

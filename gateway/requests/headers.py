@@ -6,9 +6,9 @@ A second value would be passed over without a word, also by a proxy that goes by
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from shardclock.jsonb import NOT_UTF8
 from shardclock_server.gateway.requests.problems import UNREADABLE, Problem
 from shardclock_server.timers.refusal import shortened
-from shardclock_server.timers.texts import NOT_UTF8
 
 HEEDED = (
     "Authorization", "Content-Encoding", "Content-Length", "Content-Type", "Host", "Idempotency-Key", "If-Match",

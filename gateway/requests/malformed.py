@@ -2,8 +2,8 @@
 
 import re
 
+from shardclock.jsonb import NUL
 from shardclock_server.gateway.requests.problems import UNREADABLE, Problem
-from shardclock_server.timers.texts import NUL
 
 # A header with a control character in its value; a tab is allowed there.
 BAD_VALUE = re.compile(rb"(?:^|\n)([!-9;-~]{1,100}):[^\r\n]*?([\x00-\x08\x0b\x0c\x0e-\x1f\x7f])")

@@ -9,10 +9,10 @@ from starlette.convertors import IntegerConvertor, register_url_convertor
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from shardclock.jsonb import HALF_PAIR, NOT_UTF8, fault_of
 from shardclock_server.gateway.requests.problems import NOT_FOUND, REFUSED, Problem
 from shardclock_server.timers.model import BIGINT_MAX, NAME_CHARS_MAX
 from shardclock_server.timers.refusal import shortened
-from shardclock_server.timers.texts import HALF_PAIR, NOT_UTF8, fault_of
 
 # Stands for a slash within a segment while a request is routed: no name has a control character.
 SLASH = "\x1f"

@@ -11,11 +11,11 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from starlette.requests import Request
 
+from shardclock.jsonb import NOT_UTF8, fault_of
 from shardclock_server.gateway.requests.callers import TENANT_HEADER
 from shardclock_server.gateway.requests.paths import refuse_unreadable_path
 from shardclock_server.gateway.requests.problems import REFUSED, Problem
 from shardclock_server.timers.refusal import shortened
-from shardclock_server.timers.texts import NOT_UTF8, fault_of
 
 NAMES_OF_TENANT = ("tenant", "tenant_id")
 # A moment's offset, or a zone such as Etc/GMT+1, after a query has made its plus sign a space.

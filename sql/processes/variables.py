@@ -4,9 +4,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from shardclock.jsonb import TOO_DEEP, has_nul, is_too_deep
+from shardclock.jsonb import TOO_DEEP, fault_of, faults_of, has_nul, is_too_deep
 from shardclock_server.timers.refusal import Refusal, shortened
-from shardclock_server.timers.texts import fault_of, faults_of
 
 
 def write_variables(variables: Mapping[str, Any]) -> str:

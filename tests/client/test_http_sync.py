@@ -42,7 +42,7 @@ def test_writing_it_again_changes_nothing() -> None:
     for path, text in written.items():
         assert path.read_text(encoding="utf-8") == text, "write it anew: make docs"
         code = re.sub(r'""".*?"""|#[^\n]*', "", text, flags=re.DOTALL)
-        left = re.findall(r"\b(?:a?sync\w*|await|Async\w*)\b", code)
+        left = re.findall(r"\b(?:a?sync(?!hronous)\w*|await|Async\w*)\b", code)
         assert set(left) <= {path.stem for path in written} | BY_HAND
 
 

@@ -1,17 +1,15 @@
 """Refuse values that JSON would change, with their place in the field."""
 
 import json
-import re
 from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction
 from math import isfinite
 
+from shardclock.jsonb import HALF, HALF_PAIR
 from shardclock.refusal import shown
 
 AS_THEY_ARE = (str, bool, int, type(None))
-HALF = re.compile("[\ud800-\udfff]")
-HALF_PAIR = "half of a surrogate pair, which UTF-8 can't say; write whole characters"
 NO_NUMBERS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 CHANGED: tuple[tuple[tuple[type, ...], str], ...] = (
     ((set, frozenset), "and JSON has no set; write a list"),
@@ -46,7 +44,7 @@ def refuse_half_pairs(text: str) -> None:
         return
     for name, value in json.loads(text).items():
         for path in _half_pairs(name, value):
-            raise NoForm(f"{name} holds {HALF_PAIR}" + (f", at {path}" if path != name else ""))
+            raise NoForm(f"{name} {HALF_PAIR}" + (f", at {path}" if path != name else ""))
 
 
 def why_changed(value: object) -> str | None:

@@ -10,8 +10,8 @@ from uuid import uuid4
 from pydantic_core import to_jsonable_python
 
 from shardclock.api.fields import Length, Moment, json_of, require_one
-from shardclock.api.unchanged import HALF, HALF_PAIR
 from shardclock.durations import seconds_of
+from shardclock.jsonb import HALF, HALF_PAIR
 from shardclock.refusal import shown
 
 TIMERS = "/v1/timers"
@@ -161,7 +161,7 @@ def query_of(**query: object) -> dict[str, str | int | Sequence[str]]:
 
 def _refuse_half_pair(name: str, text: object) -> None:
     if isinstance(text, str) and HALF.search(text):
-        raise ValueError(f"{name} {shown(text)} is refused: it holds {HALF_PAIR}")
+        raise ValueError(f"{name} {shown(text)} is refused: it {HALF_PAIR}")
 
 
 def _key(given: str | None) -> str:

@@ -8,16 +8,12 @@ from operator import index
 
 from shardclock.api.changes import named
 from shardclock.api.fields import Destination, New, Put, json_of, require_one
+from shardclock.jsonb import has_unstorable
 from shardclock.refusal import shown
 from shardclock.sql.refusals import refused
 
 DEFAULT_TENANT = "default"
 NAMES_OF_TENANT = ("tenant", "tenant_id")
-# In JSON of ASCII characters: an escaped NUL, or an escaped half of a surrogate pair without its other half. Two
-# backslashes are one of the text, so an escape has an odd number of them.
-UNSTORABLE = re.compile(
-    r"(?<!\\)(?:\\\\)*+\\u(?:0000|d[89ab][0-9a-f]{2}(?!\\ud[c-f])|(?<!\\ud[89ab][0-9a-f]{2}\\u)d[c-f])"
-)
 FINER = re.compile(r"[.,][0-9]{6}[0-9]*[1-9]")  # than a microsecond
 
 
@@ -137,8 +133,8 @@ def written(fields: Mapping[str, object]) -> str:
     """
     # ASCII alone, so that it arrives whatever encoding the user's connection has.
     text = json_of(fields, ascii_only=True)
-    if UNSTORABLE.search(text):
-        faulty = next(it for it in fields if UNSTORABLE.search(json_of({it: fields[it]}, ascii_only=True)))
+    if has_unstorable(text):
+        faulty = next(it for it in fields if has_unstorable(json_of({it: fields[it]}, ascii_only=True)))
         raise refused(
             f"{faulty} holds a NUL character or half of a surrogate pair, which Postgres can't store; leave it out"
         )
