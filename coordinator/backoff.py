@@ -28,10 +28,6 @@ class SpawnBackoff:
             if self._failed_starts > 1:  # a single failure may be an accident
                 self._spawn_at_s = now_s + PAUSES.pause_s(self._failed_starts - 1)
 
-    def reset(self) -> None:
-        """Allow starts at once again, because the cause of the failures is over."""
-        self._failed_starts, self._spawn_at_s = 0, 0.0
-
     def may_spawn(self, *, now_s: float) -> bool:
         """Say whether new actors may be started now."""
         return now_s >= self._spawn_at_s

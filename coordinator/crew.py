@@ -102,11 +102,6 @@ class Crew:
         """Forget who was silent and for how long, because there was no news of any keeper."""
         self._detector.forget()
 
-    def forget_failures(self) -> None:
-        """Allow starts everywhere at once, because the cause of the failures is over."""
-        self._backoff.reset()
-        self._quarantine.reset()
-
     @property
     def is_stuck(self) -> bool:
         """Say whether the role has no keeper, and starts were given up for as long as another start may take."""

@@ -88,10 +88,6 @@ class Quarantine:
             else:
                 self._trust(node_id, case, started_s[node_id], now_s=now_s)
 
-    def reset(self) -> None:
-        """Forget all failures, because their cause is over."""
-        self._cases.clear()
-
     def nodes(self, *, now_s: float) -> tuple[str, ...]:
         """Name the nodes in quarantine; the node whose quarantine ends first comes first."""
         kept = {node_id: case for node_id, case in self._cases.items() if now_s < case.until_s}

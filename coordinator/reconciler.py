@@ -162,11 +162,6 @@ class Reconciler:
             raise Superseded
         if leadership.leads != self._leads:
             self._log.info("leads" if leadership.leads else "stands by", term=leadership.term)
-            if leadership.leads:
-                # A leader of an older release, which knew no stand-by, killed our keepers as soon as they started. It
-                # leads no more, so those failures say nothing.
-                for crew in self._crews:
-                    crew.forget_failures()
         self._leads = leadership.leads
 
     async def _wind_down(self) -> None:

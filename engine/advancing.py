@@ -175,8 +175,7 @@ def _begun(signals: Sequence[DueSignal], definition: Definition, definition_key:
         said.get("variables", {}),
         now=first.server_time,
         start=first.node_id,
-        # The release before says no depth.
-        depth=said.get("depth", 0 if parent is None else 1),
+        depth=said.get("depth", 0),
         catches=read_catches(said.get("catches")),
         goes_on=share.goes_on,
         calls_depth_max=share.calls_depth_max,

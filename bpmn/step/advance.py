@@ -26,7 +26,7 @@ from shardclock_server.bpmn.step.signals import (
     Signal,
     VariablesSet,
 )
-from shardclock_server.bpmn.step.state import ROOT, Catches, Instance, Phase, Token
+from shardclock_server.bpmn.step.state import NO_CATCHES, ROOT, Catches, Instance, Phase, Token
 from shardclock_server.bpmn.step.stepping import CALLS_DEPTH_MAX, Stepping
 from shardclock_server.bpmn.step.variables import spread
 
@@ -63,7 +63,7 @@ def begin(
     now: datetime,
     start: str | None = None,
     depth: int = 0,
-    catches: Catches | None = None,
+    catches: Catches = NO_CATCHES,
     goes_on: GoesOn = always,
     calls_depth_max: int = CALLS_DEPTH_MAX,
 ) -> tuple[Instance, Step]:

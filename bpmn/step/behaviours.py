@@ -194,7 +194,7 @@ def throw_error(step: Stepping, token: Token, error: Error, payload: Mapping[str
     if catch(step, token, error, payload):
         return
     instance = step.instance
-    if instance.is_child and (instance.catches is None or instance.catches.has_error(error.code)):
+    if instance.is_child and instance.catches.has_error(error.code):
         root = instance.tokens[ROOT]
         step.terminate(root)
         step.emit(Ended(Outcome.ERROR, root.variables, error.code, thrown=payload))
@@ -216,7 +216,7 @@ def throw_escalation(step: Stepping, token: Token, escalation: Escalation) -> bo
         return False
     assert escalation.code, "what is thrown has a code"
     step.emit(EscalationThrown(escalation.code))
-    return instance.catches is not None and instance.catches.ends_at(escalation.code)
+    return instance.catches.ends_at(escalation.code)
 
 
 def _text(step: Stepping, token: Token, text: Text, meant: str) -> str:

@@ -158,7 +158,7 @@ def catch(step: Stepping, thrower: Token, thrown: Error | Escalation, payload: P
 def caught_around(step: Stepping, caller: Token) -> Catches:
     """Tell what would be caught of what a child throws: by the instance, or by its own callers."""
     around = list(_around(step, caller))
-    above = step.instance.catches or Catches()
+    above = step.instance.catches
 
     def caught(kind: type[Error | Escalation]) -> tuple[tuple[str | None, bool], ...]:
         nodes = (node for _, node_ids in around for node in _catching(step, kind(None), node_ids, any_code=True))

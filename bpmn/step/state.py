@@ -16,7 +16,7 @@ from shardclock_server.bpmn.feel import Json
 ROOT = 1
 STATE_BYTES_MAX = 1024 * 1024
 # Of the written state. Raise it with each change that an older `read_state` would misread or lose: it then leaves the
-# state to a newer engine. A state that names none is of format 1.
+# state to a newer engine.
 FORMAT = 1
 NO_VARIABLES: Mapping[str, Json] = MappingProxyType({})
 FIELDS = 9  # of a written token
@@ -39,6 +39,9 @@ class Catches(NamedTuple):
     def ends_at(self, escalation: str) -> bool:
         """Say whether the nearest caller that catches an escalation interrupts its call, which ends the child."""
         return next((interrupts for caught, interrupts in self.escalations if caught in (None, escalation)), False)
+
+
+NO_CATCHES = Catches()
 
 
 class Phase(IntEnum):
@@ -120,8 +123,8 @@ class Instance:
     """All tokens of an instance, by their keys; none when it has ended.
 
     shape:   `depth` is how many call activities wait above it, 0 if nobody has called it; `start` is the start event at
-             which it began, None for the one without a trigger; `rest` is None if its tokens wait; `catches` is None
-             if nobody has called it, or the release before has begun it
+             which it began, None for the one without a trigger; `rest` is None if its tokens wait; `catches` is empty
+             without a caller
     """
 
     tokens: dict[int, Token] = field(default_factory=dict)
@@ -129,7 +132,7 @@ class Instance:
     depth: int = 0
     start: str | None = None
     rest: Rest | None = None
-    catches: Catches | None = None
+    catches: Catches = NO_CATCHES
 
     @property
     def is_child(self) -> bool:
@@ -158,7 +161,7 @@ def write_state(instance: Instance) -> str:
     fields: dict[str, Any] = {
         "f": FORMAT, "k": instance.next_key, "c": instance.depth, "s": instance.start, "t": tokens
     }  # fmt: skip
-    if instance.catches is not None:
+    if instance.catches != NO_CATCHES:
         fields["x"] = instance.catches
     if rest := instance.rest:
         fields["r"] = [rest.entries, rest.touched, rest.entered]
@@ -177,7 +180,7 @@ def read_state(text: str) -> Instance:
     errors:  StateTooNew  leave it to a newer release
     """
     stored = json.loads(text)
-    if (written := stored.get("f", 1)) > FORMAT:
+    if (written := stored["f"]) > FORMAT:
         raise StateTooNew(f"the instance's state is of format {written}, and this release reads {FORMAT} at most")
     tokens = {fields[0]: _read(fields) for fields in stored["t"]}
     rest = None
@@ -188,10 +191,10 @@ def read_state(text: str) -> Instance:
     return Instance(tokens, stored["k"], depth=stored["c"], start=stored["s"], rest=rest, catches=catches)
 
 
-def read_catches(stored: Any) -> Catches | None:
-    """Read what a child's callers catch, as JSON has it; None: the release before has begun it."""
+def read_catches(stored: Any) -> Catches:
+    """Read the list of a child's callers from JSON; it is left out if they catch nothing."""
     if stored is None:
-        return None
+        return NO_CATCHES
     errors, escalations = (tuple((code, bool(interrupts)) for code, interrupts in each) for each in stored)
     return Catches(errors, escalations)
 

@@ -78,7 +78,7 @@ async def poison(stage: Stage, _: random.Random, __: float) -> Hit:
     name = f"poison {time.time():.3f}"
     async with stage.admin() as admin:
         unreadable = await admin.fetchval(
-            # Past the check that would refuse it, as a broken client of an older release might have written it.
+            # Past the check that refuses it.
             "insert into shardclock.timers (due_date, schedule, anchor, name, repetitions)"
             " values (now(), 'R/often', now(), $1, -1) returning timer_key",
             f"{name} unreadable",

@@ -23,15 +23,6 @@ def test_starts_that_fail_for_days_are_tried_again() -> None:
     assert backoff.may_spawn(now_s=100.0 + PAUSE_MAX_S)
 
 
-def test_a_reset_forgets_all_failed_starts() -> None:
-    backoff = SpawnBackoff()
-    backoff.learn_ages([STARTING_S / 2] * 20, now_s=100.0)
-    backoff.reset()
-    assert backoff.may_spawn(now_s=100.0)
-    backoff.learn_ages([STARTING_S / 2], now_s=101.0)
-    assert backoff.may_spawn(now_s=101.0)
-
-
 def test_an_actor_that_lived_resets_the_count_of_failures() -> None:
     backoff = SpawnBackoff()
     backoff.learn_ages([STARTING_S / 2, STARTING_S + 1], now_s=100.0)

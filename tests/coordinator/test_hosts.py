@@ -121,7 +121,7 @@ async def test_starts_that_fail_on_one_node_do_not_hold_up_the_other(
     reconciler = reconciler_of(dsn, fleet)
     await serving(session, fleet, reconciler)
     for _ in range(3):
-        reconciler._crews[0]._quarantine.reset()
+        reconciler._crews[0]._quarantine._cases.clear()
         await fleet_loses_a_start(reconciler, fleet)
 
     assert reconciler._crews[0]._backoff.may_spawn(now_s=0.0)
@@ -144,7 +144,7 @@ async def test_a_shard_that_had_lived_resets_the_count_of_failed_starts_wherever
     reconciler = reconciler_of(dsn, fleet)
     for node in ("a", "b"):
         await fleet_loses_a_start(reconciler, fleet, node)
-    reconciler._crews[0]._quarantine.reset()
+    reconciler._crews[0]._quarantine._cases.clear()
     with monkeypatch.context() as older:
         older.setattr(reconciler._crews[0]._supervisor, "age_s", lambda _: STARTING_S + 1)
         await fleet_loses_a_start(reconciler, fleet)

@@ -56,7 +56,7 @@ async def test_a_message_that_no_signal_can_carry_keeps_no_other_from_who_waits_
         await it.settle()
         for tenant_id, correlation, variables in (
             ("default", "1", LARGE),
-            ("default", "2", {"a": "x" * 1_100_000}),  # as an older release kept it
+            ("default", "2", {"a": "x" * 1_100_000}),  # past the check of publish_message
             ("other", "3", {}),
         ):
             await it.query(KEPT, tenant_id, correlation, json.dumps(variables))

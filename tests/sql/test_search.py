@@ -260,28 +260,3 @@ async def test_a_search_says_what_it_refuses(client: HolderClient) -> None:
             await find_keys(client.session, state, Filter(), size=10)
     with pytest.raises(InvalidTimer, match='state "ALL" is unknown'):
         await find_timers(client.session, "ALL", Filter())
-
-
-# As the previous release calls it
-
-
-async def test_a_call_that_knows_no_targets_finds_what_it_found_by_names_and_by_places(client: HolderClient) -> None:
-    keys = [await schedule(client, name="n"), await schedule(client)]
-    for arguments in (
-        (
-            "state => 'PENDING', tenant_id => null, name_prefix => null, due_from => null, due_before => null,"
-            " process_instance_key => null, page => null, page_size => 10, name => null"
-        ),
-        "'PENDING', null, null, null, null, null, null, null, 10",
-    ):
-        rows = await query(client.dsn, f"select timer_key from shardclock.find_timers({arguments})")
-        assert [row["timer_key"] for row in rows] == keys
-    for arguments in (
-        (
-            "state => 'PENDING', tenant_id => null, name_prefix => null, due_from => null, due_before => null,"
-            " process_instance_key => null, after_key => 0, page_size => 10"
-        ),
-        "'PENDING', null, null, null, null, null, 0, 10",
-    ):
-        rows = await query(client.dsn, f"select k from shardclock.find_keys({arguments}) k")
-        assert [row["k"] for row in rows] == keys

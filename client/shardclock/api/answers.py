@@ -194,15 +194,14 @@ class JobState(Answer):
     consecutive_failures: int
     disabled_at: datetime | None
     disabled_why: str | None
-    # A gateway of an older release does not send these.
-    cancel_why: str | None = None
-    consecutive_crashes: int = 0
-    disabled_by: str | None = None
-    paused_start: datetime | None = None
-    paused_at: datetime | None = None
-    paused_why: str | None = None
-    paused_by: str | None = None
-    withdrawn_at: datetime | None = None
+    cancel_why: str | None
+    consecutive_crashes: int
+    disabled_by: str | None
+    paused_start: datetime | None
+    paused_at: datetime | None
+    paused_why: str | None
+    paused_by: str | None
+    withdrawn_at: datetime | None
 
 
 class JobRun(Answer):

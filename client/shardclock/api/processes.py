@@ -172,8 +172,7 @@ class WholeTask(Answer):
 class ServiceTask(Answer):
     """Hold one service task that the caller has until its lease runs out; an answer names its key and its claim.
 
-    shape:   `variables` have the headers among them, of one name the variable; `attempts_left` are with this one. What
-             has a default an older gateway does not tell
+    shape:   `variables` have the headers among them, of one name the variable; `attempts_left` are with this one
     """
 
     task_key: int
@@ -183,13 +182,13 @@ class ServiceTask(Answer):
     node_id: str
     failed_attempts: int
     variables: Mapping[str, Any]
-    type: str | None = None
-    process_id: str | None = None
-    version: int | None = None
-    business_key: str | None = None
-    headers: Mapping[str, str] = {}
-    attempts_left: int | None = None
-    claimed_until: datetime | None = None
+    type: str | None
+    process_id: str | None
+    version: int | None
+    business_key: str | None
+    headers: Mapping[str, str]
+    attempts_left: int | None
+    claimed_until: datetime | None
 
 
 class TaskState(Answer):

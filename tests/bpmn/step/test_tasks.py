@@ -181,13 +181,6 @@ def test_a_call_activity_waits_for_its_child_and_takes_its_variables() -> None:
     assert played.result.variables == {"x": 1, "y": 2}
 
 
-def test_an_error_that_nobody_catches_goes_to_the_caller_of_a_child() -> None:
-    played = Played(STRAIGHT, depth=1)
-    assert played.send(ErrorThrown(played.token("a"), "E1"))
-    assert (played.result.outcome, played.result.error_code) == (Outcome.ERROR, "E1")
-    assert not played.open
-
-
 CALLING = '<extensionElements><zeebe:calledElement processId="child"/></extensionElements>'
 ESCALATION = '<escalation id="c" escalationCode="LATE"/>'
 THROWING = definition(
