@@ -13,9 +13,20 @@ PAGE = ROOT / "docs" / "openapi.json"
 
 
 def read_page() -> str:
-    """Write the page."""
+    """Write the page: each operation and each model on a line of its own, so that a diff shows which have changed."""
     app = make_app(GatewaySettings(), "postgresql://nobody@localhost/none", needs_keys=True)
-    return json.dumps(app.openapi(), indent=2, ensure_ascii=False) + "\n"
+    return _lines(app.openapi(), depth=3) + "\n"
+
+
+def _lines(part: object, *, depth: int, indent: str = "") -> str:
+    """Write the outer `depth` levels with a line for each entry, and the parts within on one line."""
+    if not depth or not isinstance(part, dict) or not part:
+        return json.dumps(part, ensure_ascii=False)
+    inner = indent + " "
+    entries = (
+        f"{inner}{json.dumps(key)}: {_lines(value, depth=depth - 1, indent=inner)}" for key, value in part.items()
+    )
+    return "{\n" + ",\n".join(entries) + f"\n{indent}}}"
 
 
 def main() -> None:
