@@ -3,14 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
-from typing import Self
+from typing import Any, Self
 
 import asyncpg
 
 from shardclock.sql.statement import Statement as ClientStatement
 from shardclock_server.sql.dsn import Dsn, InvalidDsn
 from shardclock_server.sql.pinned import PINNED, PoolerInBetween, connect
-from shardclock_server.sql.statements import statement
+from shardclock_server.sql.statements import call_of, statement
 
 Record = asyncpg.Record
 Connection = asyncpg.Connection
@@ -195,6 +195,20 @@ class Session:
         """Run a statement that returns one row or none."""
         rows = await self.rows(statement_name, **values)
         return rows[0] if rows else None
+
+    async def call(self, function: str, /, **values: object) -> list[Record]:
+        """Call the function `sql/functions/<subject>/<function>.sql`; an argument without a value has its default.
+
+        errors:  as `rows`
+        """
+        async with self.connection() as connection:
+            rows: list[Record] = await connection.fetch(*call_of(function, values))
+            return rows
+
+    async def call_one(self, function: str, /, **values: object) -> Any:
+        """Call a function that returns one value, and return that."""
+        ((value,),) = await self.call(function, **values)
+        return value
 
     async def answer(self, statement: ClientStatement, asked: str) -> str | None:
         """Run a statement of the client's, which takes one text and gives one.

@@ -14,6 +14,8 @@ SUBJECTS = (
 # A parameter: a colon that is not part of a cast (`::`), and the name behind it.
 PARAMETER = re.compile(r"(?<![:\w]):([a-z]\w*)")
 
+_CALL = "select f.* from shardclock.{function}({arguments}) f"
+
 
 @dataclass(frozen=True, slots=True)
 class Statement:
@@ -37,6 +39,15 @@ class Statement:
         if values.keys() != set(self.parameters):
             raise TypeError(f"the statement takes {', '.join(self.parameters)}, not {', '.join(values)}")
         return self.text, *(values[name] for name in self.parameters)
+
+
+def call_of(function: str, values: Mapping[str, object]) -> tuple[Any, ...]:
+    """Give the text that calls a function with named arguments, and the values, as a connection takes them.
+
+    source:  sql/functions
+    """
+    arguments = ", ".join(f"{name} => ${number}" for number, name in enumerate(values, start=1))
+    return _CALL.format(function=function, arguments=arguments), *values.values()
 
 
 @cache

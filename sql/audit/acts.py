@@ -46,9 +46,9 @@ async def record_act(session: Session, act: NewAct, outcome: str) -> int:
 
     errors:  StoreUnavailable  the outcome is unknown: it may be recorded, or not
              StatementRefused  the role may not, or a rule of the table is broken
-    source:  sql/audit/record_act.sql
+    source:  sql/functions/audit/record_act.sql
     """
-    (row,) = await session.rows(
+    act_id = await session.call_one(
         "record_act",
         interface=act.interface,
         key_prefix=act.key_prefix,
@@ -59,7 +59,7 @@ async def record_act(session: Session, act: NewAct, outcome: str) -> int:
         outcome=outcome,
         address=act.address,
     )
-    return int(row["act_id"])
+    return int(act_id)
 
 
 async def list_acts(session: Session, *, since: datetime | None = None, limit: int) -> list[Act]:

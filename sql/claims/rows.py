@@ -60,5 +60,5 @@ async def retry_lost_races(session: Session, send: Callable[[], Awaitable[T]]) -
         except StatementRefused as error:
             if error.constraint not in KEYS:
                 raise
-            await session.rows("advance_keys")
+            await session.call("advance_keys")
     return await send()

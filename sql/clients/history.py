@@ -193,10 +193,10 @@ async def find_keys(session: Session, state: str, wanted: Filter, *, size: int, 
 
     shape:   at most `size`, ascending; the last one is the next page's `after_key`
     errors:  StoreUnavailable  no answer in time
-    source:  sql/clients/find_keys.sql
+    source:  sql/functions/timers/find_keys.sql
     """
-    rows = await session.rows("find_keys", state=state, **asdict(wanted), after_key=after_key, page_size=size)
-    return [row["timer_key"] for row in rows]
+    rows = await session.call("find_keys", state=state, **asdict(wanted), after_key=after_key, page_size=size)
+    return [row[0] for row in rows]
 
 
 async def find_timers_of_system(session: Session, timer_keys: Sequence[int]) -> set[int]:

@@ -103,5 +103,5 @@ async def schedule_timers(
         await turns.give()
     outcomes |= await WriteAttempt(session, drawn, patience).write(planned)
     if any(isinstance(outcome, KeyTaken) for outcome in outcomes.values()):
-        await session.rows("advance_keys")
+        await session.call("advance_keys")
     return [outcomes[key] for key in drawn.keys]

@@ -51,7 +51,7 @@ async def cancel_timer(session: Session, which: TimerRef, *, reason: str | None 
 
     errors:  StoreUnavailable  the outcome is unknown: call again, the answer stays true
              InvalidTimer      neither key nor name, or both
-    source:  sql/clients/cancel_timer.sql
+    source:  sql/functions/timers/cancel_timer.sql
     """
     return await _state(session, "cancel_timer", which, reason=reason)
 
@@ -60,7 +60,7 @@ async def pause_timer(session: Session, which: TimerRef, *, reason: str | None =
     """Keep a timer from firing until it is resumed, and say PAUSED, or how it ended.
 
     errors:  as `cancel_timer`
-    source:  sql/clients/pause_timer.sql
+    source:  sql/functions/timers/pause_timer.sql
     """
     return await _state(session, "pause_timer", which, reason=reason)
 
@@ -69,7 +69,7 @@ async def resume_timer(session: Session, which: TimerRef) -> str:
     """Let a paused timer go on, and say PENDING, or how it ended.
 
     errors:  as `cancel_timer`
-    source:  sql/clients/resume_timer.sql
+    source:  sql/functions/timers/resume_timer.sql
     """
     return await _state(session, "resume_timer", which)
 
@@ -83,7 +83,7 @@ async def run_timer(session: Session, which: TimerRef, *, operation: str | None 
     errors:  StoreUnavailable  the outcome is unknown: call again with the same operation, and the timer runs once;
                                without an operation, a schedule that has fired meanwhile runs again
              InvalidTimer      neither key nor name, or both
-    source:  sql/clients/run_timer.sql
+    source:  sql/functions/timers/run_timer.sql
     """
     return await _state(session, "run_timer", which, operation=operation)
 
@@ -93,7 +93,7 @@ async def reschedule_timer(session: Session, which: TimerRef, to: datetime | Dur
 
     errors:  as `cancel_timer`, and InvalidTimer for a moment out of range, or for a wrong shift or schedule
              StatementRefused  its schedule has no date yet: try again when a running cluster has planned it
-    source:  sql/clients/reschedule_timer.sql
+    source:  sql/functions/timers/reschedule_timer.sql
     """
     rule = to if isinstance(to, NewRule) else None
     return await _state(
@@ -113,7 +113,7 @@ async def operate_timer(
     """Change a timer of a job or a process, and say PAUSED, PENDING or RESCHEDULED, or how it ended.
 
     errors:  as `reschedule_timer`, and StatementRefused for a timer of a client
-    source:  sql/clients/operate_timer.sql
+    source:  sql/functions/timers/operate_timer.sql
     """
     return await _state(session, "operate_timer", which, verb=verb, **_moment(to), reason=reason)
 
@@ -122,7 +122,7 @@ async def cancel_timers(session: Session, timer_keys: Sequence[int], *, reason: 
     """Cancel the pending and paused timers among these keys, in one transaction; return how many there were.
 
     errors:  StoreUnavailable  the outcome is unknown: call again, none is cancelled twice
-    source:  sql/clients/cancel_timers.sql
+    source:  sql/functions/timers/cancel_timers.sql
     """
     return await _changed(session, "cancel_timers", timer_keys, reason=reason)
 
@@ -131,7 +131,7 @@ async def pause_timers(session: Session, timer_keys: Sequence[int], *, reason: s
     """Pause the pending timers among these keys, in one transaction; return how many there were.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
-    source:  sql/clients/pause_timers.sql
+    source:  sql/functions/timers/pause_timers.sql
     """
     return await _changed(session, "pause_timers", timer_keys, reason=reason)
 
@@ -140,7 +140,7 @@ async def resume_timers(session: Session, timer_keys: Sequence[int]) -> int:
     """Resume the paused timers among these keys, in one transaction; return how many there were.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
-    source:  sql/clients/resume_timers.sql
+    source:  sql/functions/timers/resume_timers.sql
     """
     return await _changed(session, "resume_timers", timer_keys)
 
@@ -150,7 +150,7 @@ async def shift_timers(session: Session, timer_keys: Sequence[int], by: Shift, *
 
     errors:  StoreUnavailable  the outcome is unknown: call again with the same operation, none moves twice
              InvalidTimer      the shift is not a duration, or moves a timer out of the years 1 to 9999
-    source:  sql/clients/shift_timers.sql
+    source:  sql/functions/timers/shift_timers.sql
     """
     return await _changed(session, "shift_timers", timer_keys, shift=by.text, operation=operation)
 
@@ -159,10 +159,10 @@ async def cancel_process_instance(session: Session, process_instance_key: int, *
     """Cancel all timers of a process instance; return how many there were.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
-    source:  sql/clients/cancel_process_instance.sql
+    source:  sql/functions/timers/cancel_process_instance.sql
     """
-    row = await session.row("cancel_process_instance", process_instance_key=process_instance_key, reason=reason)
-    return int(row["canceled"]) if row else 0
+    given = {"process_instance_key": process_instance_key, "reason": reason}
+    return int(await session.call_one("cancel_process_instance", **given))
 
 
 def _moment(to: object) -> dict[str, object]:
@@ -175,18 +175,16 @@ def _moment(to: object) -> dict[str, object]:
 
 async def _state(session: Session, verb: str, which: TimerRef, /, **values: object) -> str:
     try:
-        row = await session.row(verb, **asdict(which), **values)
+        return str(await session.call_one(verb, **asdict(which), **values))
     except StatementRefused as error:
         if error.sqlstate in _NOT_FOR_WHAT_WAS_ASKED:
             raise
         raise InvalidTimer(str(error)) from error
-    assert row is not None, "a function call gives one row"
-    return str(row["state"])
 
 
 async def _changed(session: Session, verb: str, timer_keys: Sequence[int], **values: object) -> int:
     try:
-        return len(await session.rows(verb, timer_keys=timer_keys, **values))
+        return len(await session.call(verb, timer_keys=timer_keys, **values))
     except StatementRefused as error:
         if error.sqlstate in _NOT_FOR_WHAT_WAS_ASKED:
             raise

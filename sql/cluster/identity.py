@@ -61,7 +61,7 @@ async def release(session: Session, identity: str) -> bool:
 
     shape:   False: it is not on hold, or must stay so
     errors:  StoreUnavailable  the outcome is unknown: call again
-    source:  sql/cluster/release.sql, sql/clients/advance_keys.sql
+    source:  sql/cluster/release.sql, sql/functions/timers/advance_keys.sql
     """
-    await session.rows("advance_keys")
+    await session.call("advance_keys")
     return bool(await session.rows("release", identity=identity))

@@ -108,19 +108,18 @@ async def redrive_dead_letters(session: Session, timer_keys: Sequence[int], *, p
 
     units:   `per_s` of them become due in a second; None: all at once
     errors:  StoreUnavailable  the outcome is unknown: call again, none is delivered twice for it
-    source:  sql/deliveries/redrive_dead_letters.sql
+    source:  sql/functions/deliveries/redrive_dead_letters.sql
     """
-    return [row["timer_key"] for row in await session.rows("redrive_dead_letters", timer_keys=timer_keys, per_s=per_s)]
+    return [row[0] for row in await session.call("redrive_dead_letters", timer_keys=timer_keys, per_s=per_s)]
 
 
 async def discard_dead_letters(session: Session, timer_keys: Sequence[int], *, reason: str | None = None) -> list[int]:
     """Discard dead letters for good; return the keys of those that were discarded.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
-    source:  sql/deliveries/discard_dead_letters.sql
+    source:  sql/functions/deliveries/discard_dead_letters.sql
     """
-    rows = await session.rows("discard_dead_letters", timer_keys=timer_keys, reason=reason)
-    return [row["timer_key"] for row in rows]
+    return [row[0] for row in await session.call("discard_dead_letters", timer_keys=timer_keys, reason=reason)]
 
 
 class ClosedTarget(NamedTuple):

@@ -13,26 +13,24 @@ async def cancel_delivery(session: Session, timer_key: int, *, reason: str | Non
 
     errors:  StoreUnavailable  the outcome is unknown: call again, the answer stays true
              StatementRefused  it is a start of a job
-    source:  sql/deliveries/cancel_delivery.sql
+    source:  sql/functions/deliveries/cancel_delivery.sql
     """
-    (row,) = await session.rows("cancel_delivery", timer_key=timer_key, reason=reason)
-    return str(row["state"])
+    return str(await session.call_one("cancel_delivery", timer_key=timer_key, reason=reason))
 
 
 async def retry_delivery(session: Session, timer_key: int) -> str:
     """Make the next attempt of a delivery due now, and say DUE, IN_HAND, or how it ended.
 
     errors:  StoreUnavailable  the outcome is unknown: call again, the answer stays true
-    source:  sql/deliveries/retry_delivery.sql
+    source:  sql/functions/deliveries/retry_delivery.sql
     """
-    (row,) = await session.rows("retry_delivery", timer_key=timer_key)
-    return str(row["state"])
+    return str(await session.call_one("retry_delivery", timer_key=timer_key))
 
 
 async def retry_deliveries(session: Session, timer_keys: Sequence[int]) -> list[int]:
     """Make the next attempts of many deliveries due now; return the keys of those that were not due before.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
-    source:  sql/deliveries/retry_deliveries.sql
+    source:  sql/functions/deliveries/retry_deliveries.sql
     """
-    return [row["timer_key"] for row in await session.rows("retry_deliveries", timer_keys=timer_keys)]
+    return [row[0] for row in await session.call("retry_deliveries", timer_keys=timer_keys)]

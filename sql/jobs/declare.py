@@ -17,9 +17,9 @@ async def declare_jobs(session: Session, specs: Sequence[JobSpec]) -> dict[str, 
 
     shape:   `added`, `withdrawn` or `back`, and the names of what the app declares otherwise than before
     errors:  StoreUnavailable  the outcome is unknown: call again
-    source:  sql/jobs/declare_jobs.sql
+    source:  sql/functions/jobs/declare_jobs.sql
     """
-    rows = await session.rows(
+    rows = await session.call(
         "declare_jobs",
         said=[json.dumps(columns_of(spec) | {"config_outline": _value_of(spec.config_outline)}) for spec in specs],
         names=[spec.name for spec in specs],
@@ -31,9 +31,9 @@ async def tend_jobs(session: Session, holder: int) -> dict[str, str]:
     """Repair jobs that have no next start, or a mark without a delivery; return what was wrong, by job.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
-    source:  sql/jobs/tend_jobs.sql
+    source:  sql/functions/jobs/tend_jobs.sql
     """
-    return {row["job"]: row["repair"] for row in await session.rows("tend_jobs", holder=holder)}
+    return {row["job"]: row["repair"] for row in await session.call("tend_jobs", holder=holder)}
 
 
 async def mend_job_waits(session: Session, holder: int) -> dict[str, str]:
@@ -41,9 +41,9 @@ async def mend_job_waits(session: Session, holder: int) -> dict[str, str]:
 
     shape:   MENDED_MAX at most: call again
     errors:  StoreUnavailable  the outcome is unknown: call again
-    source:  sql/jobs/mend_job_waits.sql
+    source:  sql/functions/jobs/mend_job_waits.sql
     """
-    return {row["job"]: row["repair"] for row in await session.rows("mend_job_waits", holder=holder)}
+    return {row["job"]: row["repair"] for row in await session.call("mend_job_waits", holder=holder)}
 
 
 async def prune_runs(session: Session, holder: int, *, keep: int = KEPT_RUNS) -> int:

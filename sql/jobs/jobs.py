@@ -3,9 +3,8 @@
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
-from shardclock_server.sql.session import Record, Session
+from shardclock_server.sql.session import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +86,9 @@ async def run_job(session: Session, name: str, *, config: str | None = None) -> 
 
     errors:  StatementRefused  22023: it is unknown, disabled or withdrawn, in a sentence
              StoreUnavailable  the outcome is unknown: calling again may start it twice
-    source:  sql/jobs/run_job.sql
+    source:  sql/functions/jobs/run_job.sql
     """
-    return int(_only(await session.row("run_job", name=name, config=config)))
+    return int(await session.call_one("run_job", name=name, config=config))
 
 
 async def cancel_job(session: Session, name: str, *, reason: str | None = None) -> str:
@@ -97,9 +96,9 @@ async def cancel_job(session: Session, name: str, *, reason: str | None = None) 
 
     errors:  StatementRefused  22023: it is unknown
              StoreUnavailable  the outcome is unknown: call again
-    source:  sql/jobs/cancel_job.sql
+    source:  sql/functions/jobs/cancel_job.sql
     """
-    return str(_only(await session.row("cancel_job", name=name, reason=reason)))
+    return str(await session.call_one("cancel_job", name=name, reason=reason))
 
 
 async def disable_job(session: Session, name: str, *, reason: str | None = None) -> str:
@@ -107,9 +106,9 @@ async def disable_job(session: Session, name: str, *, reason: str | None = None)
 
     errors:  StatementRefused  22023: it is unknown
              StoreUnavailable  the outcome is unknown: call again
-    source:  sql/jobs/disable_job.sql
+    source:  sql/functions/jobs/disable_job.sql
     """
-    return str(_only(await session.row("disable_job", name=name, reason=reason)))
+    return str(await session.call_one("disable_job", name=name, reason=reason))
 
 
 async def enable_job(session: Session, name: str) -> str:
@@ -117,9 +116,9 @@ async def enable_job(session: Session, name: str) -> str:
 
     errors:  StatementRefused  22023: it is unknown, or its code is gone
              StoreUnavailable  the outcome is unknown: call again
-    source:  sql/jobs/enable_job.sql
+    source:  sql/functions/jobs/enable_job.sql
     """
-    return str(_only(await session.row("enable_job", name=name)))
+    return str(await session.call_one("enable_job", name=name))
 
 
 async def configure_job(session: Session, name: str, config: str) -> str | None:
@@ -127,9 +126,9 @@ async def configure_job(session: Session, name: str, config: str) -> str | None:
 
     errors:  StatementRefused  22023: it is unknown, or the configuration is too long
              StoreUnavailable  the outcome is unknown: call again
-    source:  sql/jobs/configure_job.sql
+    source:  sql/functions/jobs/configure_job.sql
     """
-    before = _only(await session.row("configure_job", name=name, config=config))
+    before = await session.call_one("configure_job", name=name, config=config)
     return None if before is None else str(before)
 
 
@@ -156,9 +155,9 @@ async def add_job(session: Session, added: AddedJob) -> str:
 
     errors:  StatementRefused  22023: something of it is wrong, in a sentence; 23505: its name is taken
              StoreUnavailable  the outcome is unknown: look whether it is there
-    source:  sql/jobs/add_job.sql
+    source:  sql/functions/jobs/add_job.sql
     """
-    return str(_only(await session.row("add_job", **asdict(added))))
+    return str(await session.call_one("add_job", **asdict(added)))
 
 
 async def remove_job(session: Session, name: str) -> bool:
@@ -166,11 +165,6 @@ async def remove_job(session: Session, name: str) -> bool:
 
     errors:  StatementRefused  55000: an app declares it, or a run of it is going
              StoreUnavailable  the outcome is unknown: call again
-    source:  sql/jobs/remove_job.sql
+    source:  sql/functions/jobs/remove_job.sql
     """
-    return bool(_only(await session.row("remove_job", name=name)))
-
-
-def _only(row: Record | None) -> Any:
-    assert row is not None, "a function gives one row"
-    return row[0]
+    return bool(await session.call_one("remove_job", name=name))

@@ -65,10 +65,10 @@ async def reset_group(
     errors:  StatementRefused  the place is beyond the log's end; or, without a place: not all partitions have read
                                equally far
              StoreUnavailable  a member has worked for too long, or no answer: read the group's place, and call again
-    source:  sql/log/reset_group.sql
+    source:  sql/functions/log/reset_group.sql
     """
-    row = await session.row("reset_group", group_name=group, place=position, partitions=partitions)
-    return None if row is None else row["position"]
+    place: int | None = await session.call_one("reset_group", group_name=group, place=position, partitions=partitions)
+    return place
 
 
 async def drop_group(session: Session, group: str) -> bool:

@@ -40,10 +40,10 @@ async def drop_log_partition(session: Session, *, keep_days: int) -> OldestDay |
     It is dropped when `keep_days` days have passed since then on which a coordinator led.
 
     errors:  StoreUnavailable  another transaction holds a lock on the day or on the log: call again later
-    source:  sql/log/drop_log_partition.sql
+    source:  sql/functions/log/drop_log_partition.sql
     """
-    row = await session.row("drop_log_partition", keep_days=keep_days)
-    return OldestDay(*row) if row else None
+    rows = await session.call("drop_log_partition", keep_days=keep_days)
+    return OldestDay(*rows[0]) if rows else None
 
 
 async def forget_holders(session: Session, *, keep_days: int) -> None:

@@ -28,12 +28,11 @@ async def read_own(
     units:   `limit` is of records of any tenant that are looked at; no other follows once the payloads have
              `payload_bytes`
     errors:  StoreUnavailable  no answer in time: call again
-    source:  sql/log/end_of_page.sql, client/shardclock/sql/statements/read_log.sql
+    source:  sql/functions/log/end_of_page.sql, client/shardclock/sql/statements/read_log.sql
     """
-    row = await session.row("end_of_page", after=after, page_size=limit)
-    if row is None or row["position"] is None:
+    end = await session.call_one("end_of_page", after=after, page_size=limit)
+    if end is None:
         return OwnRecords([], after)
-    end = int(row["position"])
     records = await read_log(session, after, limit=limit, horizon=end, payload_bytes=payload_bytes)
     # Records that were committed between the two statements may have filled the page before its end.
     is_filled = len(records) == limit or bytes_of(record.payload for record in records) >= payload_bytes

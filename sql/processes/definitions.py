@@ -64,9 +64,9 @@ async def deploy_model(
 
     errors:  StoreUnavailable  the outcome is unknown: call again, an identical model changes nothing
              StatementRefused  the times of a start event can't be kept
-    source:  sql/processes/deploy_model.sql
+    source:  sql/functions/processes/deploy_model.sql
     """
-    rows = await session.rows(
+    rows = await session.call(
         "deploy_model",
         tenant_id=tenant_id,
         resource=resource,
@@ -116,7 +116,7 @@ async def delete_definition(session: Session, definition_key: int, *, tenant_id:
     """Delete one version of a process; False: there is none.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
-    source:  sql/processes/delete_definition.sql
+    source:  sql/functions/processes/delete_definition.sql
     """
-    row = await session.row("delete_definition", definition_key=definition_key, tenant_id=tenant_id)
-    return row is not None and row["outcome"] == "DELETED"
+    given = {"definition_key": definition_key, "tenant_id": tenant_id}
+    return bool(await session.call_one("delete_definition", **given) == "DELETED")

@@ -75,9 +75,9 @@ async def start_process(
     errors:  StoreUnavailable  the outcome is unknown: with an idempotency key, call again
              StatementRefused  the process is unknown, the variables are too large, or the business key is too long
              Refusal           a text in the variables can't be stored
-    source:  sql/processes/start_process.sql
+    source:  sql/functions/processes/start_process.sql
     """
-    row = await session.row(
+    instance_key = await session.call_one(
         "start_process",
         process_id=process_id,
         variables=write_variables(variables),
@@ -86,8 +86,7 @@ async def start_process(
         idempotency_key=idempotency_key,
         business_key=business_key,
     )
-    assert row is not None, "a function's value is one row"
-    return int(row["instance_key"])
+    return int(instance_key)
 
 
 async def find_instances(
@@ -172,18 +171,16 @@ async def cancel_instance(session: Session, instance_key: int, *, tenant_id: str
     """Ask for an instance to be cancelled; return SENT, how it has ended (CANCELED, COMPLETED or ERROR), or NOT_FOUND.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
-    source:  sql/processes/cancel_instance.sql
+    source:  sql/functions/processes/cancel_instance.sql
     """
-    row = await session.row("cancel_instance", instance_key=instance_key, tenant_id=tenant_id)
-    assert row is not None, "a function's value is one row"
-    return str(row["outcome"])
+    return str(await session.call_one("cancel_instance", instance_key=instance_key, tenant_id=tenant_id))
 
 
 async def resolve_incident(session: Session, instance_key: int, token: int, *, tenant_id: str | None = None) -> bool:
     """Let a token go on that has stopped; False: it has no incident.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
-    source:  sql/processes/resolve_incident.sql
+    source:  sql/functions/processes/resolve_incident.sql
     """
     return await _sent(session, "resolve_incident", instance_key=instance_key, token=token, tenant_id=tenant_id)
 
@@ -196,7 +193,7 @@ async def set_variables(
     errors:  StoreUnavailable  the outcome is unknown: call again
              StatementRefused  the variables are too large
              Refusal           a text in the variables can't be stored
-    source:  sql/processes/set_variables.sql
+    source:  sql/functions/processes/set_variables.sql
     """
     return await _sent(
         session,
@@ -219,7 +216,7 @@ async def move_tokens(
     """Let tokens end and others begin, all or none; False: the instance has ended, or never was.
 
     errors:  StoreUnavailable  the outcome is unknown
-    source:  sql/processes/move_tokens.sql
+    source:  sql/functions/processes/move_tokens.sql
     """
     return await _sent(
         session,
@@ -245,9 +242,9 @@ async def publish_message(
     errors:  StoreUnavailable  the outcome is unknown
              StatementRefused  the variables are too large
              Refusal           a text in the variables can't be stored
-    source:  sql/processes/publish_message.sql
+    source:  sql/functions/processes/publish_message.sql
     """
-    rows = await session.rows(
+    rows = await session.call(
         "publish_message",
         name=name,
         correlation=correlation,
@@ -255,7 +252,7 @@ async def publish_message(
         tenant_id=tenant_id,
         time_to_live=timedelta(seconds=time_to_live_s),
     )
-    return [row["instance_key"] for row in rows]
+    return [row[0] for row in rows]
 
 
 async def throw_signal(session: Session, name: str, *, variables: Mapping[str, Any], tenant_id: str) -> list[int]:
@@ -264,12 +261,11 @@ async def throw_signal(session: Session, name: str, *, variables: Mapping[str, A
     errors:  StoreUnavailable  the outcome is unknown
              StatementRefused  the variables are too large
              Refusal           a text in the variables can't be stored
-    source:  sql/processes/throw_signal.sql
+    source:  sql/functions/processes/throw_signal.sql
     """
-    rows = await session.rows("throw_signal", name=name, variables=write_variables(variables), tenant_id=tenant_id)
-    return [row["instance_key"] for row in rows]
+    rows = await session.call("throw_signal", name=name, variables=write_variables(variables), tenant_id=tenant_id)
+    return [row[0] for row in rows]
 
 
 async def _sent(session: Session, verb: str, **values: object) -> bool:
-    row = await session.row(verb, **values)
-    return row is not None and row["outcome"] == "SENT"
+    return bool(await session.call_one(verb, **values) == "SENT")

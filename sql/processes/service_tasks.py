@@ -54,9 +54,9 @@ async def activate_service_tasks(
 
     errors:  StoreUnavailable  the outcome is unknown: what was taken is free again when its lease has run out
              StatementRefused  the number, the lease or the worker is not possible
-    source:  sql/processes/activate_service_tasks.sql
+    source:  sql/functions/processes/activate_service_tasks.sql
     """
-    rows = await session.rows(
+    rows = await session.call(
         "activate_service_tasks",
         task_type=task_type,
         most=most,
@@ -74,7 +74,7 @@ async def extend_service_task(
 
     errors:  StoreUnavailable  the outcome is unknown: call again
              StatementRefused  the lease is not possible
-    source:  sql/processes/extend_service_task.sql
+    source:  sql/functions/processes/extend_service_task.sql
     """
     return await _outcome(
         session,
@@ -96,7 +96,7 @@ async def complete_service_task(
     errors:  StoreUnavailable  the outcome is unknown: call again
              StatementRefused  the variables are too large
              Refusal           a text in the variables can't be stored
-    source:  sql/processes/complete_service_task.sql
+    source:  sql/functions/processes/complete_service_task.sql
     """
     return await _outcome(
         session,
@@ -124,7 +124,7 @@ async def fail_service_task(
 
     shape:   or what became of it, as `complete_service_task`
     errors:  StoreUnavailable  the outcome is unknown: call again
-    source:  sql/processes/fail_service_task.sql
+    source:  sql/functions/processes/fail_service_task.sql
     """
     return await _outcome(
         session,
@@ -153,7 +153,7 @@ async def throw_service_task_error(
     errors:  StoreUnavailable  the outcome is unknown: call again
              StatementRefused  the code is none, or the variables are too large
              Refusal           a text in the variables can't be stored
-    source:  sql/processes/throw_service_task_error.sql
+    source:  sql/functions/processes/throw_service_task_error.sql
     """
     return await _outcome(
         session,
@@ -172,6 +172,4 @@ def _read(name: str, value: Any) -> Any:
 
 
 async def _outcome(session: Session, verb: str, **values: object) -> str:
-    row = await session.row(verb, **values)
-    assert row is not None, "a function's value is one row"
-    return str(row["outcome"])
+    return str(await session.call_one(verb, **values))

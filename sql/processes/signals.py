@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from shardclock_server.sql.session import Session
-from shardclock_server.sql.statements import statement
+from shardclock_server.sql.statements import call_of, statement
 
 START_LOCK_WAIT = "100ms"  # meanwhile the engine takes no other signals
 RECEIVERS_MAX = 500  # of a thrown signal, that one statement sends it to
@@ -189,14 +189,12 @@ async def cancel_start(session: Session, instance_key: int, *, signal_key: int) 
 
     errors:  StoreLocked       somebody's transaction is about that start: call again later
              StoreUnavailable  the outcome is unknown: call again
-    source:  sql/processes/cancel_start.sql
+    source:  sql/functions/processes/cancel_start.sql
     """
     async with session.transaction() as connection:
         await connection.execute(*statement("limit_lock_wait").with_values({"wait": START_LOCK_WAIT}))
-        row = await connection.fetchrow(
-            *statement("cancel_start").with_values({"instance_key": instance_key, "signal_key": signal_key})
-        )
-    return bool(row and row["cancelled"])
+        given = {"instance_key": instance_key, "signal_key": signal_key}
+        return bool(await connection.fetchval(*call_of("cancel_start", given)))
 
 
 async def correlate_waiting(session: Session, instance_keys: Sequence[int]) -> int:
@@ -204,13 +202,11 @@ async def correlate_waiting(session: Session, instance_keys: Sequence[int]) -> i
 
     shape:   a thousand in a transaction, until there are no more
     errors:  StoreUnavailable  the outcome is unknown: call again
-    source:  sql/processes/correlate_waiting.sql
+    source:  sql/functions/processes/correlate_waiting.sql
     """
     given = 0
-    while row := await session.row("correlate_waiting", instance_keys=instance_keys):
-        if not row["given"]:
-            break
-        given += row["given"]
+    while more := await session.call_one("correlate_waiting", instance_keys=instance_keys):
+        given += more
     return given
 
 

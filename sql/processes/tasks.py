@@ -193,11 +193,9 @@ async def claim_task(session: Session, task_key: int, *, assignee: str | None, t
 
     shape:   why not: TAKEN, COMPLETED_BEFORE, CANCELED or NOT_FOUND
     errors:  StoreUnavailable  the outcome is unknown: call again
-    source:  sql/processes/claim_task.sql
+    source:  sql/functions/processes/claim_task.sql
     """
-    row = await session.row("claim_task", task_key=task_key, assignee=assignee, tenant_id=tenant_id)
-    assert row is not None, "a function's value is one row"
-    return str(row["outcome"])
+    return str(await session.call_one("claim_task", task_key=task_key, assignee=assignee, tenant_id=tenant_id))
 
 
 async def complete_task(
@@ -214,14 +212,13 @@ async def complete_task(
     errors:  StoreUnavailable  the outcome is unknown: read whether it is still open
              StatementRefused  the variables are too large
              Refusal           a text in the variables can't be stored
-    source:  sql/processes/complete_task.sql
+    source:  sql/functions/processes/complete_task.sql
     """
-    row = await session.row(
+    outcome = await session.call_one(
         "complete_task",
         task_key=task_key,
         variables=write_variables(variables),
         tenant_id=tenant_id,
         assignee=assignee,
     )
-    assert row is not None, "a function's value is one row"
-    return str(row["outcome"])
+    return str(outcome)

@@ -111,10 +111,9 @@ async def forget_requests(session: Session) -> int:
     Call it about once an hour. A day on which nobody does costs nothing but the space.
 
     errors:  StoreUnavailable  no answer in time, or something (a dump) holds a lock on that table: call again later
-    source:  sql/requests/forget_requests.sql
+    source:  sql/functions/requests/forget_requests.sql
     """
-    (row,) = await session.rows("forget_requests")
-    return int(row["emptied"])
+    return int(await session.call_one("forget_requests"))
 
 
 def _outcomes(

@@ -176,10 +176,9 @@ async def count_schedules(session: Session, tenant_id: str, *, most: int) -> int
     """Count a tenant's pending schedules, also paused ones, up to a number.
 
     errors:  StoreUnavailable  no answer in time
-    source:  sql/tenants/count_schedules.sql
+    source:  sql/functions/tenants/used_of.sql
     """
-    (row,) = await session.rows("count_schedules", tenant_id=tenant_id, most=most)
-    return int(row["schedules"])
+    return int(await session.call_one("used_of", tenant_id=tenant_id, resource="schedules", most=most))
 
 
 async def find_places(session: Session, tenant_id: str, names: Sequence[str]) -> dict[str, Pending]:

@@ -60,7 +60,7 @@ def due_dates(shell: Shell) -> list[timedelta]:
 
 def failing(name: str, fails: Callable[[int], BaseException | None], *, answered: bool = False) -> Any:
     """Make calls of a statement fail, told by their number from 1: before they are made, or before their answer."""
-    rows, calls = Session.rows, 0
+    rows, calls = Session.call, 0
 
     async def call(self: Session, statement: str, /, **values: Any) -> Any:
         nonlocal calls
@@ -75,7 +75,7 @@ def failing(name: str, fails: Callable[[int], BaseException | None], *, answered
             raise error
         return answer
 
-    return mock.patch.multiple(Session, rows=call)
+    return mock.patch.multiple(Session, call=call)
 
 
 # a dry run

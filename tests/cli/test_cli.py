@@ -220,7 +220,7 @@ def test_with_the_roles_each_may_do_its_work_and_the_owner_migrates(
     assert shell("migrate", "--roles", SHARDCLOCK_DSN=bare).code == DONE
 
     assert shell("schedule", "--in", "PT1S").code == DONE
-    assert shell("migrate", "--json").json == {"applied": []}
+    assert shell("migrate", "--json").json == {"applied": [], "functions": []}
 
 
 def test_prints_the_schema_for_a_dba(bare: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -229,7 +229,7 @@ def test_prints_the_schema_for_a_dba(bare: str, capsys: pytest.CaptureFixture[st
     script = shell("migrate", "--sql", "--roles", SHARDCLOCK_DSN="postgresql://nobody.invalid/x").out
 
     asyncio.run(query_script(bare, script))
-    assert shell("migrate", "--json").json == {"applied": []}
+    assert shell("migrate", "--json").json == {"applied": [], "functions": []}
 
 
 async def query_script(dsn: str, script: str) -> None:

@@ -135,7 +135,7 @@ def test_makes_a_timer_due_now_once(shell: Shell) -> None:
 
 def test_asks_again_under_one_operation_when_an_answer_is_lost(shell: Shell) -> None:
     schedule(shell, "--every", "R/PT1H", "--name", "beat")
-    rows, operations = Session.rows, []
+    rows, operations = Session.call, []
 
     async def lost_once(self: Session, statement: str, /, **values: Any) -> Any:
         answer = await rows(self, statement, **values)
@@ -145,7 +145,7 @@ def test_asks_again_under_one_operation_when_an_answer_is_lost(shell: Shell) -> 
                 raise StoreUnavailable("lost")
         return answer
 
-    with mock.patch.object(Session, "rows", lost_once), mock.patch.object(verbs, "PAGE_RETRY", AT_ONCE):
+    with mock.patch.object(Session, "call", lost_once), mock.patch.object(verbs, "PAGE_RETRY", AT_ONCE):
         done = shell("run-now", "--name", "beat", "--json")
 
     assert (done.code, done.json) == (DONE, {"state": "RESCHEDULED"})
@@ -278,7 +278,7 @@ def test_moves_no_timer_where_it_makes_no_sense(shell: Shell, options: list[str]
 
 def test_says_where_to_look_when_the_answer_to_a_shift_is_lost(shell: Shell) -> None:
     key = schedule(shell, "--at", "2030-01-31T08:00:00Z")
-    rows = Session.rows
+    rows = Session.call
 
     async def lost(self: Session, name: str, /, **values: Any) -> Any:
         answer = await rows(self, name, **values)
@@ -286,7 +286,7 @@ def test_says_where_to_look_when_the_answer_to_a_shift_is_lost(shell: Shell) -> 
             raise StoreUnavailable("connection lost")
         return answer
 
-    with mock.patch.object(Session, "rows", lost):
+    with mock.patch.object(Session, "call", lost):
         done = shell("reschedule", key, "--shift", "PT1H")
 
     assert_refused(done, "connection lost", "look at the timer before you send it again", code=NOT_THERE)

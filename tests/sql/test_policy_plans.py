@@ -11,7 +11,7 @@ import pytest
 from shardclock.log.record import UNDELIVERED
 from shardclock_server.sql.log.ends import ENDS
 from shardclock_server.sql.session import CLIENT_PLANS, Session
-from shardclock_server.sql.statements import statement
+from shardclock_server.sql.statements import call_of, statement
 from tests.conftest import VERSIONS
 from tests.support.factories import ANCHOR, BOUND_S, add_timers, query
 from tests.support.postgres import Server
@@ -162,7 +162,9 @@ async def reading(dsn: str, role: str, name: str, values: dict[str, Any]) -> Rea
             transaction = connection.transaction()
             await transaction.start()
             try:
-                rows = await connection.fetch(*statement(name).with_values(values))
+                is_call = name == "end_of_page"
+                asked = call_of(name, values) if is_call else statement(name).with_values(values)
+                rows = await connection.fetch(*asked)
                 return Reading(len(rows), await connection.fetchval(READ), await connection.fetchval(USED) or [])
             finally:
                 await transaction.rollback()

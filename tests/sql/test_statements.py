@@ -7,6 +7,7 @@ import re
 import asyncpg
 import pytest
 
+from shardclock_server.sql.scripts import functions
 from shardclock_server.sql.statements import SUBJECTS, Statement, statement
 from tests.support import ROOT
 from tests.support.statement_headers import FILES, NAMES, Header
@@ -55,6 +56,14 @@ def test_every_statement_is_sent_by_somebody() -> None:
     code = "".join(path.read_text() for path in (ROOT / "sql").rglob("*.py"))
 
     assert [name for name in NAMES if f'"{name}"' not in code] == []
+
+
+def test_each_call_is_of_a_function_that_there_is() -> None:
+    code = "".join(path.read_text() for path in (ROOT / "sql").rglob("*.py"))
+    called = set(re.findall(r"\b(?:call|call_one|call_of)\(\s*\"(\w+)\"", code))
+
+    assert len(called) > 30
+    assert called - functions().keys() == set()
 
 
 def test_each_name_is_one_statements() -> None:

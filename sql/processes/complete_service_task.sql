@@ -1,9 +1,0 @@
--- Completes a service task that the caller has taken.
---
--- in:    :task_key bigint, :claim integer, :variables jsonb, :tenant_id text or null (null: of any)
--- out:   outcome text: COMPLETED, or what became of a task that is the caller's no more, as the function tells
--- locks: the task, and the signal that it sends
--- index: deliveries_pkey; of a task that is gone command_log_by_timer_key
-select shardclock.complete_service_task(
-    :task_key::bigint, :claim::integer, :variables::jsonb, :tenant_id::text
-) as outcome

@@ -1,7 +1,0 @@
--- Sets variables of an instance.
---
--- in:    :instance_key bigint, :variables jsonb, :token bigint, :tenant_id text or null (null: of any)
--- out:   outcome text: SENT or NOT_FOUND
--- locks: what it changes, and the signal that it sends
--- index: by key
-select shardclock.set_variables(:instance_key::bigint, :variables::jsonb, :token::bigint, :tenant_id::text) as outcome
