@@ -144,7 +144,7 @@ BUILDS = (
         "in (... limit)",
         (
             Edit(
-                "sql/claims/claim_due.sql",
+                "sql/included/take_due.sql",
                 """    set claimed_by = :holder, claimed_until = coalesce(:now::timestamptz, clock_timestamp()) + :lease
     where t.timer_key = any (array(select due.timer_key from due))
 """,
@@ -152,9 +152,9 @@ BUILDS = (
     where t.timer_key in (
         select i.timer_key
         from shardclock.timers i
-        cross join me
+        cross join scan
         where i.due_date <= coalesce(:now::timestamptz, now()) + :horizon::interval
-            and i.slot % me.step = me.first_slot
+            and i.slot % scan.step = scan.first_slot
             and (i.claimed_until is null or i.claimed_until <= coalesce(:now::timestamptz, now()))
         limit :batch::integer
         for update of i skip locked
@@ -193,9 +193,9 @@ BUILDS = (
         "fires without a delivery",
         (
             Edit(
-                "sql/claims/fire_due.sql",
-                "    where f.target <> 'log'\n        and f.timer_key <> all",
-                "    where f.target = 'nobody'\n        and f.timer_key <> all",
+                "sql/included/deliver_and_measure.sql",
+                "    from firing f\n    where f.target <> 'log'\n",
+                "    from firing f\n    where f.target = 'nobody'\n",
             ),
         ),
         ("S10",),

@@ -2,8 +2,8 @@
 
 `schema/` holds the tables, one step for each subject; `functions/` holds one function in each file. Each other folder
 is a subject: its modules, and beside them its statements, one in each file. Functions and statements open with a header
-that names their input, their output, their locks and their indexes. The modules give each statement a typed function.
-Only this package imports the library that connects to Postgres:
+that names their input, their output, their locks and their indexes; `included/` holds text that statements share. The
+modules give each statement a typed function. Only this package imports the library that connects to Postgres:
 
     audit/    who did what
     claims/   what a shard does to rows of `timers`: claim, plan, fire

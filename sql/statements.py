@@ -5,12 +5,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from textwrap import indent
 from typing import Any
 
 SUBJECTS = (
     "audit", "claims", "clients", "clock", "cluster", "deliveries", "endpoints", "jobs", "keys", "log", "metrics",
     "processes", "requests", "tenants",
 )  # fmt: skip
+# A line that stands for the text of `included/<name>.sql`, which several statements share.
+INCLUDE = re.compile(r"^( *)-- include: (\w+)\.sql\n", re.MULTILINE)
 # A parameter: a colon that is not part of a cast (`::`), and the name behind it.
 PARAMETER = re.compile(r"(?<![:\w]):([a-z]\w*)")
 
@@ -60,4 +63,14 @@ def statement(name: str) -> Statement:
     path = next((path for path in found if path.is_file()), None)
     if path is None:
         raise FileNotFoundError(f"no statement {name}.sql under sql/")
-    return Statement.of(path.read_text(encoding="utf-8"))
+    return Statement.of(_with_included(path.read_text(encoding="utf-8")))
+
+
+def _with_included(text: str) -> str:
+    """Put the shared texts in the places of their lines, without their headers, indented as the lines are."""
+    return INCLUDE.sub(lambda line: _with_included(indent(_included(line[2]), line[1])), text)
+
+
+def _included(name: str) -> str:
+    text = files("shardclock_server.sql").joinpath("included", f"{name}.sql").read_text(encoding="utf-8")
+    return re.sub(r"\A(?:--.*\n)+", "", text)

@@ -82,26 +82,26 @@ async def claim_due(
 
     shape:   about `batch` timers in all, soonest first; often none; no lags without edges to measure them by
     errors:  StoreUnavailable  no answer in time: end this turn; leases that were taken run out by themselves
-    source:  sql/claims/claim_due.sql
+    source:  sql/claims/claim_due.sql, sql/claims/claim_outage.sql
     """
     question = next(questions)
+    outage = scan.scope == "outage"
+    more = {"after_tenant": scan.after_tenant} if outage else {"scope": scan.scope, "slot": scan.slot}
     rows = await retry_lost_races(
         session,
         partial(
             session.rows,
-            "claim_due",
+            "claim_outage" if outage else "claim_due",
             holder=holder,
             horizon=timedelta(seconds=scan.horizon_s),
             lease=timedelta(seconds=lease_s),
             batch=scan.batch,
-            scope=scan.scope,
             floor=None if scan.floor_s is None else timedelta(seconds=scan.floor_s),
             fire_overdue=fire_overdue,
             ramp_after=timedelta(seconds=RAMP_AFTER_S),
-            after_tenant=scan.after_tenant,
             lag_edges=lag_edges,
-            slot=scan.slot,
             now=now,
+            **more,
             **values_of(scan.window),
         ),
     )
@@ -114,7 +114,7 @@ async def claim_due(
         saturated=first["saturated"],
         left_by_outage=first["left_by_outage"],
         ramp_per_s=first["ramp_per_s"],
-        next_tenant=first["next_tenant"],
+        next_tenant=first["next_tenant"] if outage else "",
         claimed=[claimed_timer(row, question) for row in rows if row["timer_key"] is not None],
     )
 

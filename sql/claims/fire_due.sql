@@ -9,9 +9,8 @@
 --        :lag_edges interval[], ascending, :now timestamptz or null
 -- out:   one row: server_time timestamptz, server_now timestamptz (the start of the transaction), timer_keys bigint[]
 --        that were deleted (a key is missing if its timer was fenced, cancelled, moved, paused, early, or locked by
---        somebody), deliveries bigint (how many of these have a target to call), lags text or null (of the timers that
---        fired, as JSON: an array of [target, timer_type, 'ahead' or 'late', how many edges the lag is within, timers,
---        sum of their lags in seconds])
+--        somebody), lags text or null (of the timers that fired, as JSON), deliveries bigint (how many of these have a
+--        target to call)
 -- locks: the fired rows, for the statement; leaves out rows that others have locked, so that a client's open
 --        transaction delays only the timers that it has locked; gives up after 0.1 s (55P03) if a row was locked
 --        between the reading and the delete
@@ -80,6 +79,9 @@ fired as (
         and (t.due_date <= coalesce(:now::timestamptz, now())) is true
     returning t.*
 ),
+firing as not materialized (
+    select f.* from fired f where f.timer_key <> all (array(select mine.timer_key from mine where not mine.fires))
+),
 recurring as (
     select
         f.*, mine.fires,
@@ -96,17 +98,7 @@ recurring as (
     where f.schedule is not null
 ),
 logged as (
-    -- The record, the delivery and the lags stand in claim_due.sql, too: docs/decisions/0004-one-claim-statement.md.
-    insert into shardclock.command_log (
-        timer_key, process_instance_key, element_instance_key, due_date, created_at, occurrence, holder,
-        intent, tenant_id, timer_type, target, target_element_id, name, schedule, payload, detail
-    )
-    select
-        f.timer_key, f.process_instance_key, f.element_instance_key, f.due_date, f.created_at, f.occurrence, :holder,
-        'TRIGGERED', f.tenant_id, f.timer_type, f.target, f.target_element_id, f.name, f.schedule, f.payload,
-        case when f.changed_at is not null then jsonb_build_object('changed_at', f.changed_at) end
-    from (select * from fired order by due_date) f
-    where f.timer_key <> all (array(select mine.timer_key from mine where not mine.fires))
+    -- include: record_firing.sql
     union all
     select
         r.timer_key, r.process_instance_key, r.element_instance_key, r.due_date, r.created_at,
@@ -115,20 +107,6 @@ logged as (
         jsonb_build_object('count', r.skipped, 'policy', coalesce(r.missed, 'fire_once'))
     from recurring r
     where r.skipped > 0
-),
-delivering as (
-    -- What a target is to be called for. A firing whose target is the log leaves only its record.
-    insert into shardclock.deliveries (
-        timer_key, process_instance_key, element_instance_key, next_attempt_at, due_date, created_at, occurrence, slot,
-        tenant_id, timer_type, target, target_element_id, name, schedule, payload
-    )
-    select
-        f.timer_key, f.process_instance_key, f.element_instance_key, coalesce(:now::timestamptz, now()), f.due_date,
-        f.created_at, f.occurrence, f.slot, f.tenant_id, f.timer_type, f.target, f.target_element_id, f.name, f.schedule,
-        f.payload
-    from fired f
-    where f.target <> 'log'
-        and f.timer_key <> all (array(select mine.timer_key from mine where not mine.fires))
 ),
 recurred as (
     insert into shardclock.timers (
@@ -151,37 +129,11 @@ recurred as (
     cross join lateral (select shardclock.late_since(r.due_date, r.created_at, r.changed_at, r.occurrence)) as l (since)
     where r.next_due_date is not null
 ),
-done as materialized (
-    select
-        coalesce(array_agg(f.timer_key), '{}') as timer_keys,
-        count(*) filter (where f.target <> 'log') as deliveries,
-        clock_timestamp() as at,
-        array(
-            select clock_timestamp() - e.edge from unnest(:lag_edges::interval[]) as e (edge) order by e.edge desc
-        ) as edges
-    from fired f
-),
-lags as materialized (
-    -- In a select of its own the function becomes part of the expressions; as a table it would cost 0.3 µs a row.
-    select
-        shardclock.kind_of_target(f.target) as target, f.timer_type,
-        case when l.since > f.due_date + interval '1 s' then 'late' else 'ahead' end as asked,
-        width_bucket(l.since, done.edges) as within,
-        count(*) as timers,
-        date_part('epoch', sum(greatest(done.at - l.since, '0'))) as sum_s
-    from fired f
-    cross join lateral (select shardclock.late_since(f.due_date, f.created_at, f.changed_at, f.occurrence)) as l (since)
-    cross join done
-    where f.timer_key <> all (array(select mine.timer_key from mine where not mine.fires))
-    group by 1, 2, 3, 4
-)
+-- include: deliver_and_measure.sql
 select
     clock_timestamp() as server_time,
     now() as server_now,
     done.timer_keys,
-    done.deliveries,
-    (
-        select jsonb_agg(jsonb_build_array(l.target, l.timer_type, l.asked, l.within, l.timers, l.sum_s))::text
-        from lags l
-    ) as lags
+    -- include: lags_as_json.sql
+    done.deliveries
 from done

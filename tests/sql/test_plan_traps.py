@@ -47,7 +47,7 @@ async def break_down(dsn: str, *, analyze: bool) -> None:
 async def test_a_fair_scan_over_a_backlog_reads_what_it_takes_and_a_row_a_tenant(
     outage: str, *, fire_overdue: bool
 ) -> None:
-    take = await prepare(outage, "claim_due")
+    take = await prepare(outage, "claim_outage")
 
     reading = await take.explain(
         *taking(1, horizon="-10 s", floor="10 s", scope="outage", batch=2_010, fire_overdue=fire_overdue)
@@ -113,7 +113,9 @@ async def test_a_plan_that_was_made_on_an_empty_table_stays_right_when_it_is_ful
         await query(each_dsn, "delete from shardclock.timers")
         await query(each_dsn, "vacuum (analyze) shardclock.timers")
     take, fire = await prepare(each_dsn, "claim_due"), await prepare(each_dsn, "fire_due")
+    take_left = await prepare(each_dsn, "claim_outage")
     await take.explain(*taking(1, fire_overdue=True))
+    await take_left.explain(*taking(1, horizon="-10 s", floor="10 s", scope="outage", fire_overdue=True))
     await fire.explain(*firing([]))
     await add_timers(each_dsn, 20_000, "now() + interval '1 day'", tenant_id="'t' || i % 7")
     await add_timers(each_dsn, 1000)
@@ -123,7 +125,7 @@ async def test_a_plan_that_was_made_on_an_empty_table_stays_right_when_it_is_ful
         own = await take.explain(*taking(1, fire_overdue=fire_overdue, floor="1 min"))
         assert 1000 <= own.rows <= 3 * 1000
         assert own.indexes == {"timers_by_slot", "timers_pkey"}
-        tenants = await take.explain(
+        tenants = await take_left.explain(
             *taking(1, horizon="-10 s", floor="10 s", scope="outage", fire_overdue=fire_overdue)
         )
         assert 1000 <= tenants.rows <= 4 * 1000, "some are found twice: by their slot, and by their tenant"
@@ -192,13 +194,16 @@ async def test_a_claim_never_takes_more_than_its_limit_whatever_the_planner_does
                 assert taken.saturated == (taken.fired + len(taken.claimed) > 0)
 
 
-async def test_whether_a_row_is_free_costs_no_call_for_each_row(each_dsn: str) -> None:
-    claim = await prepare(each_dsn, "claim_due")
-    arguments = ", ".join(taking(1, fire_overdue=True))
+@pytest.mark.parametrize(("name", "scope", "times"), [("claim_due", "own", 4), ("claim_outage", "outage", 5)])
+async def test_whether_a_row_is_free_costs_no_call_for_each_row(
+    each_dsn: str, name: str, scope: str, times: int
+) -> None:
+    claim = await prepare(each_dsn, name)
+    arguments = ", ".join(taking(1, scope=scope, fire_overdue=True))
 
-    rows = await claim.connection.fetch(f"explain (verbose) execute claim_due ({arguments})")
+    rows = await claim.connection.fetch(f"explain (verbose) execute {name} ({arguments})")
 
     plan = "\n".join(row[0] for row in rows)
     await claim.connection.close()
-    assert plan.count("claimed_by <> ALL") == 5
+    assert plan.count("claimed_by <> ALL") == times
     assert "is_free" not in plan

@@ -81,19 +81,20 @@ async def test_a_claim_stops_at_its_limit_in_each_slot(many: str, shards: int) -
 @pytest.mark.slow
 @pytest.mark.parametrize("shards", [1, 2, 7])
 async def test_a_claim_that_finds_nothing_reads_nothing(many: str, shards: int) -> None:
-    take = await prepare(many, "claim_due")
+    take, outage = await prepare(many, "claim_due"), await prepare(many, "claim_outage")
 
-    for arguments, slots in (
-        (taking(shards, horizon="2 s", floor="0 s"), SLOTS / shards),
-        (taking(shards, horizon="-1 hour"), SLOTS / shards),
-        (taking(shards, horizon="-1 hour", floor="2 hours", scope="outage"), SLOTS / shards),
-        (taking(shards, horizon="-1 hour", scope="sweep"), SLOTS),
+    for claim, arguments, slots in (
+        (take, taking(shards, horizon="2 s", floor="0 s"), SLOTS / shards),
+        (take, taking(shards, horizon="-1 hour"), SLOTS / shards),
+        (outage, taking(shards, horizon="-1 hour", floor="2 hours", scope="outage"), SLOTS / shards),
+        (take, taking(shards, horizon="-1 hour", scope="sweep"), SLOTS),
     ):
-        reading = await take.explain(*arguments)
+        reading = await claim.explain(*arguments)
 
         assert reading.rows == 0
         assert reading.pages <= 6 * slots + 20, "a descent of the index for each slot"
     await take.connection.close()
+    await outage.connection.close()
 
 
 @pytest.mark.slow

@@ -80,6 +80,23 @@ def test_parameters_are_numbered_by_their_first_mention_and_casts_are_none() -> 
     )
 
 
+def test_shared_text_stands_where_a_line_includes_it() -> None:
+    record, text = (ROOT / "sql" / "included" / "record_firing.sql").read_text(), statement("fire_due").text
+    first = record.splitlines()[1]
+
+    assert first == "insert into shardclock.command_log ("
+    assert f"logged as (\n    {first}\n" in text
+    assert "-- include" not in text
+    assert record.splitlines()[0] not in text
+
+
+def test_each_shared_text_is_included_by_several_statements() -> None:
+    texts = {name: statement(name).text for name in NAMES}
+    for path in (ROOT / "sql" / "included").glob("*.sql"):
+        first = re.sub(r"\A(?:--.*\n)+", "", path.read_text()).partition("\n")[0]
+        assert len([name for name, text in texts.items() if first in text]) > 1, path.name
+
+
 @pytest.mark.parametrize("values", [{}, {"holder": 1}, {"holder": 1, "held": 2, "more": 3}])
 def test_a_statement_takes_a_value_for_each_parameter_and_no_others(values: dict[str, int]) -> None:
     with pytest.raises(TypeError, match="takes holder, held"):

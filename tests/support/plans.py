@@ -104,13 +104,16 @@ def taking(
     floor: str | None = None,
     window: tuple[str, int, int] | None = None,
 ) -> list[str]:
-    """Write the arguments of claim_due."""
-    below = "null" if floor is None else f"'{floor}'"
-    return [
-        str(holder), f"'{horizon}'", "'10 s'", str(batch), f"'{scope}'", below, str(fire_overdue),
-        "'10 s'", "''", EDGES,
-        "null", *window_values(window), "null",
-    ]  # fmt: skip
+    """Write the arguments of claim_due, or, for the scope `outage`, of claim_outage."""
+    recent, full_from, full_count = window_values(window)
+    values = {
+        "holder": str(holder), "horizon": f"'{horizon}'", "lease": "'10 s'", "batch": str(batch), "scope": f"'{scope}'",
+        "floor": "null" if floor is None else f"'{floor}'", "fire_overdue": str(fire_overdue), "ramp_after": "'10 s'",
+        "after_tenant": "''", "lag_edges": EDGES, "now": "null", "slot": "null",
+        "recent": recent, "full_from": full_from, "full_count": full_count,
+    }  # fmt: skip
+    name = "claim_outage" if scope == "outage" else "claim_due"
+    return [values[parameter] for parameter in statement(name).parameters]
 
 
 def counting(edges: Sequence[timedelta], now: str = "null", *, window: tuple[str, int, int] | None = None) -> list[str]:

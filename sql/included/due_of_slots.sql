@@ -1,0 +1,27 @@
+-- The rows of the slots that are taken: of each slot its oldest.
+select n.timer_key, n.due_date, n.slot as place, n.share
+from seen n
+where n.slot <> all (array(select o.slot from seen o where o.touched))
+union all
+(
+    -- Rows that others have locked are left out here. This reads the slots in which somebody may have locked a row,
+    -- and in a sweep all slots, since other shards are at work there.
+    select d.timer_key, d.due_date, s.slot as place, s.share
+    from slots s
+    cross join lateral (
+        select t.timer_key, t.due_date
+        from shardclock.timers t
+        where t.slot = s.slot
+            and t.due_date <= coalesce(:now::timestamptz, now()) + :horizon::interval
+            and t.due_date > s.since
+            and shardclock.is_free(
+                t.claimed_by, t.claimed_until, coalesce(:now::timestamptz, now()), :lease,
+                array(select freed.holder from freed)
+            )
+        order by t.due_date
+        limit s.share
+        for update of t skip locked
+    ) d
+    where (select scan.is_sweep from scan) or s.slot = any (array(select o.slot from seen o where o.touched))
+    limit (select scan.timers from scan)
+)

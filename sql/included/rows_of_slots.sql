@@ -1,0 +1,42 @@
+-- The slots of `scan`, each with its share of the rows and the beginning of its scan; and the rows, read without locks.
+slots as materialized (
+    select
+        s.slot,
+        greatest(1, scan.timers * scan.step / 840) as share,
+        -- Where the slot's scan begins: docs/decisions/0023-fired-rows-that-stay.md.
+        greatest(
+            scan.since,
+            case
+                when (s.slot - :full_from::integer + 840) % 840 >= :full_count::integer
+                then coalesce(:now::timestamptz, now())
+                    - case when exists (select from freed) then greatest(:recent, 2 * :lease) else :recent end
+            end,
+            '-infinity'
+        ) as since
+    from scan
+    cross join lateral generate_series(scan.first_slot, scan.last_slot, scan.step) as s (slot)
+    -- A batch smaller than the number of slots must not always come from the same slots.
+    order by case when scan.timers < 840 then random() end
+),
+seen as materialized (
+    -- This reads without locks: docs/decisions/0021-no-lock-before-a-delete.md.
+    select d.timer_key, d.due_date, d.touched, s.slot, s.share
+    from slots s
+    cross join lateral (
+        -- A transaction that locks a row leaves its number in the row's xmax, and the number stays after its end.
+        select t.timer_key, t.due_date, t.xmax <> '0' as touched
+        from shardclock.timers t
+        where t.slot = s.slot
+            -- Never clock_timestamp() here: it is volatile, so the index scan would not stop at the horizon.
+            and t.due_date <= coalesce(:now::timestamptz, now()) + :horizon::interval
+            and t.due_date > s.since
+            and shardclock.is_free(
+                t.claimed_by, t.claimed_until, coalesce(:now::timestamptz, now()), :lease,
+                array(select freed.holder from freed)
+            )
+        order by t.due_date
+        limit s.share
+    ) d
+    where not (select scan.is_sweep from scan)
+    limit (select scan.timers from scan)
+),
