@@ -10,13 +10,14 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
 from shardclock_server.coordinator.settings import CoordinatorSettings
 from shardclock_server.engine.settings import EngineSettings
 from shardclock_server.gateway.settings import GatewaySettings
+from shardclock_server.keepers.settings import written_as
 from shardclock_server.metrics.report import SOCKET_PATH_MAX
 from shardclock_server.shards.settings import ShardSettings
 from shardclock_server.sql.dsn import RULE, Dsn, InvalidDsn
@@ -57,6 +58,15 @@ RELATIONS = (
     ("reconcile_s", "leader_lease_s", "or the lease ends between two turns"),
     ("gateway_wait_s", "gateway_timeout_s", "or it waits longer for a connection than for an answer"),
 )
+# Patterns with their rules in words.
+MODULES = (
+    r"[A-Za-z_][\w.:]*(,[A-Za-z_][\w.:]*)*",
+    "names of modules with commas between them, such as orders,mail.jobs",
+)
+LABEL = (
+    r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}",
+    "1 to 63 letters, digits, ., _ and -, a letter or digit first, such as blue-2",
+)
 # Variables that Kubernetes sets in each pod for a service whose name begins with `shardclock`.
 SERVICE_LINK = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$")
 
@@ -94,25 +104,19 @@ class Settings(BaseModel):
     dsn_file: Path | None = Field(None, description="a file that holds it instead, read anew for each connection")
     data_dir: Path = Field(default_factory=_default_data_dir, description="where the embedded Postgres keeps its data")
     postgres_version: int = Field(18, description="of the embedded Postgres, when its data is first made: 16 or 18")
-    app: str | None = Field(
-        None,
-        pattern=r"^[A-Za-z_][\w.:]*(,[A-Za-z_][\w.:]*)*$",
-        description="the modules that declare handlers, with commas between them",
+    app: Annotated[str, written_as(*MODULES)] | None = Field(
+        None, description="the modules that declare handlers, with commas between them"
     )
     shards: int | None = Field(None, ge=1, le=SLOTS, description="wanted at start; none: as it was, at first 2")
     ray_address: str | None = Field(None, min_length=1, description="a Ray cluster to join; none: one of our own")
     ray_auth_token: SecretStr | None = Field(
         None, min_length=1, description="of the Ray cluster to join; our own draws one"
     )
-    cluster_id: str | None = Field(
-        None,
-        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$",
-        description="names this cluster on its database; none: drawn",
+    cluster_id: Annotated[str, written_as(*LABEL)] | None = Field(
+        None, description="names this cluster on its database; none: drawn"
     )
-    identity: str | None = Field(
-        None,
-        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$",
-        description="names the installation that a database belongs to; none: it has no name",
+    identity: Annotated[str, written_as(*LABEL)] | None = Field(
+        None, description="names the installation that a database belongs to; none: it has no name"
     )
     metrics_host: str = Field(
         "127.0.0.1", min_length=1, description="where the metrics are served: 0.0.0.0 is everywhere"
@@ -191,16 +195,17 @@ SETTING_NAMES = tuple(Settings().named())
 def load_settings(**given: Any) -> Settings:
     """Read the environment; values in `given` come from the command line and win, None means not given.
 
-    errors:  InvalidSettings  names each variable at fault, its value and the rule
+    errors:  InvalidSettings  names each option or variable at fault, its value and the rule
     """
-    given = _in_environment(os.environ) | {name: value for name, value in given.items() if value is not None}
+    options = {name: value for name, value in given.items() if value is not None}
+    values = _in_environment(os.environ) | options
     wrong: dict[str, str] = {}
     try:
-        settings = Settings(**given)
+        settings = Settings(**values)
     except ValidationError as error:
-        wrong = dict(map(_fault, error.errors(include_url=False)))
+        wrong = dict(_fault(report, options) for report in error.errors(include_url=False))
         # Defaults replace the wrong values, so that the other settings are checked too.
-        settings = Settings(**{name: value for name, value in given.items() if name not in wrong})
+        settings = Settings(**{name: value for name, value in values.items() if name not in wrong})
     faults = [*wrong.values(), *_disagreements(settings, but=wrong)]
     if faults:
         raise InvalidSettings(*faults)
@@ -236,13 +241,14 @@ def _is_service_link(name: str, value: str) -> bool:
     return bool(SERVICE_LINK.search(name)) or (name.endswith("_PORT") and "://" in value)
 
 
-def _fault(report: Any) -> tuple[str, str]:
-    """Name the field at fault, and say what is wrong with it."""
+def _fault(report: Any, options: Collection[str]) -> tuple[str, str]:
+    """Return the field at fault, and a sentence that names it as it was given: as an option or a variable."""
     field = str(report["loc"][-1])
     cause = report.get("ctx", {}).get("error")
     if isinstance(cause, InvalidSettings):
         return field, str(cause)
-    return field, f"{_name(field)} is {shortened(report['input'])}: {report['msg']}"
+    name = f"--{field.replace('_', '-')}" if field in options else _name(field)
+    return field, f"{name} is {shortened(report['input'])}: {cause or report['msg']}"
 
 
 def _disagreements(settings: Settings, *, but: Collection[str]) -> Iterator[str]:

@@ -1,6 +1,20 @@
 """The settings that every keeper has, each number with its unit and its reason."""
 
-from pydantic import BaseModel, ConfigDict, Field
+import re
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic_core import PydanticCustomError
+
+
+def written_as(pattern: str, rule: str) -> AfterValidator:
+    """Accept a text that matches a pattern; a refusal gives the rule in words, because few people read patterns."""
+
+    def check(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise PydanticCustomError("rule", "it must be {rule}", {"rule": rule})
+        return text
+
+    return AfterValidator(check)
 
 
 class KeeperSettings(BaseModel):

@@ -1,17 +1,20 @@
 """A worker's settings, each number with its unit and its reason."""
 
+from typing import Annotated
+
 from pydantic import Field, field_validator
 
-from shardclock_server.keepers.settings import KeeperSettings
+from shardclock_server.keepers.settings import KeeperSettings, written_as
 from shardclock_server.webhooks.addresses import Networks, listed, networks_of
+
+RESOURCE = (r"[A-Za-z_][A-Za-z0-9_.-]*", "a letter or _, then letters, digits, _, . and -, such as shardclock_worker")
 
 
 class WorkerSettings(KeeperSettings):
     """Hold all settings of one worker; it finds the database's address on its own node."""
 
-    worker_resource: str | None = Field(
+    worker_resource: Annotated[str, written_as(*RESOURCE)] | None = Field(
         None,
-        pattern=r"^[A-Za-z_][A-Za-z0-9_.-]*$",
         description="the Ray resource that nodes for workers alone offer; none: workers live on every node",
     )
 

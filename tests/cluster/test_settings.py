@@ -86,11 +86,11 @@ def test_everything_that_is_wrong_is_told_at_once(monkeypatch: pytest.MonkeyPatc
         "POLL_S": "3",
         "FIRE_BATCH": "9",
     }
-    for name, value in (wrong | {"QUEUE_MAX": "9"}).items():
+    for name, value in (wrong | {"QUEUE_MAX": "9", "CLUSTER_ID": "two words"}).items():
         monkeypatch.setenv(f"SHARDCLOCK_{name}", value)
 
     with pytest.raises(InvalidSettings) as refused:
-        load_settings(cluster_id="two words")
+        load_settings()
 
     faults = str(refused.value).splitlines()
     assert {fault.split()[0] for fault in faults} == {
@@ -162,6 +162,49 @@ def test_a_value_out_of_bounds_is_refused_by_name(monkeypatch: pytest.MonkeyPatc
     assert f"SHARDCLOCK_{field.upper()}" in str(refused.value)
     assert given in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+MODULES = "names of modules with commas between them, such as orders,mail.jobs"
+LABEL = "1 to 63 letters, digits, ., _ and -, a letter or digit first, such as blue-2"
+
+
+@pytest.mark.parametrize(
+    ("field", "given", "rule"),
+    [
+        ("app", ":x:", f"it must be {MODULES}"),
+        ("app", "", f"it must be {MODULES}"),
+        ("cluster_id", "two words", f"it must be {LABEL}"),
+        ("identity", "-dash", f"it must be {LABEL}"),
+        (
+            "worker_resource",
+            "9",
+            "it must be a letter or _, then letters, digits, _, . and -, such as shardclock_worker",
+        ),
+        (
+            "webhook_allow",
+            "abc",
+            "network 'abc' is refused: it must be an address and a prefix length, such as 10.0.0.0/8",
+        ),
+    ],
+)
+def test_a_pattern_is_told_in_words(monkeypatch: pytest.MonkeyPatch, field: str, given: str, rule: str) -> None:
+    monkeypatch.setenv(f"SHARDCLOCK_{field.upper()}", given)
+
+    with pytest.raises(InvalidSettings) as refused:
+        load_settings()
+
+    assert str(refused.value) == f"SHARDCLOCK_{field.upper()} is {given!r}: {rule}"
+
+
+def test_a_value_from_the_command_line_is_refused_by_its_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHARDCLOCK_APP", "right")
+    monkeypatch.setenv("SHARDCLOCK_LEASE_S", "soon")
+
+    with pytest.raises(InvalidSettings) as refused:
+        load_settings(app=":x:", shards=841)
+
+    assert sorted(fault.split()[0] for fault in refused.value.faults) == ["--app", "--shards", "SHARDCLOCK_LEASE_S"]
+    assert f"--app is ':x:': it must be {MODULES}" in refused.value.faults
 
 
 @pytest.mark.parametrize("field", ["metrics_host", "metrics_socket", "cluster_id", "identity", "worker_resource"])
