@@ -31,6 +31,7 @@ def main() -> NoReturn:
     # Nothing that modules make while they are loaded is garbage: to look for it took a fifth of a command's time. The
     # program enables it again, when its command is loaded.
     gc.disable()
+    _end_without_inspection()
     _search_pythonpath_last()
     try:
         # Warnings are for developers, and a shell may make each of them an error.
@@ -40,6 +41,13 @@ def main() -> NoReturn:
             run()
     finally:
         gc.enable()
+
+
+def _end_without_inspection() -> None:
+    """Start anew without PYTHONINSPECT, with which Python ends every program by a traceback and exit code 1."""
+    if sys.flags.inspect and os.environ.get("PYTHONINSPECT"):
+        others = {name: value for name, value in os.environ.items() if name != "PYTHONINSPECT"}
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], others)  # noqa: S606 - our own program
 
 
 def _search_pythonpath_last() -> None:

@@ -205,6 +205,13 @@ def test_a_command_finds_its_own_modules_before_those_on_pythonpath(tmp_path: Pa
     assert (done.code, done.err) == (0, "")
 
 
+@pytest.mark.parametrize(("words", "code"), [(["preview", "R/PT1H", "-n", "1"], 0), (["preview", "never"], 2)])
+def test_a_command_ends_with_its_own_exit_code_where_python_is_to_inspect(words: list[str], code: int) -> None:
+    done = run(*words, environment={"PYTHONINSPECT": "1"})
+
+    assert (done.code, "Traceback" in done.err) == (code, False)
+
+
 @pytest.mark.ray
 def test_a_cluster_starts_and_fires_in_a_shell_where_everything_is_set_for_others(place: Path) -> None:
     # Given a shell with all of them at once, a mask that hides each new file, and an app that stands on PYTHONPATH
