@@ -22,7 +22,7 @@
 --        (the next :after_tenant), if there may be more lanes
 -- locks: nothing
 -- index: deliveries_by_lane, one probe for each lane, and up to its share; deliveries_of_cancellations, up to the same
---        share; deliveries_put_off, deliveries_of_throws_by_name, deliveries_pkey and instances_pkey, one probe for each
+--        share; deliveries_put_off, deliveries_of_throws, deliveries_pkey and instances_pkey, one probe for each
 --        signal; holders_pkey
 with recursive me as materialized (
     select h.part, h.part_count

@@ -107,13 +107,9 @@ create index deliveries_by_root on shardclock.deliveries ((payload ->> 'root'))
 
 -- Signals of one name that are sent in parts come to their receivers in the order in which they were thrown. The
 -- first of a name is asked for in this order, so that no plan takes deliveries_by_lane, which would be read as a whole.
-create index deliveries_of_throws_by_name on shardclock.deliveries ((payload ->> 'name'), tenant_id, (timer_key + 0))
+-- A tenant's signals in parts are counted by this index without reading the payloads of starts.
+create index deliveries_of_throws on shardclock.deliveries (tenant_id, (payload ->> 'name'), (timer_key + 0))
     where (target = 'process:instance' and payload ->> 'kind' = 'thrown') is true;
-
--- A signal that an engine sends in parts is a delivery without an instance, as a start is. These indexes count such
--- signals without reading the payloads of starts.
-create index deliveries_of_throws on shardclock.deliveries (tenant_id)
-where (target = 'process:instance' and payload ->> 'kind' = 'thrown') is true;
 
 -- A worker finds the endpoints to which something has become due without a probe for each endpoint that there is.
 create index deliveries_of_endpoints on shardclock.deliveries (next_attempt_at, timer_key) where target like 'webhook:%';

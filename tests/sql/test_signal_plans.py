@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncpg
 import pytest
 
 from shardclock_server.sql.processes.signals import Lanes, read_due_signals
@@ -89,3 +90,18 @@ async def test_a_look_for_signals_reads_ten_times_its_batch_of_signals_that_wait
             assert poll.behind
             assert looks < 30
     assert [signal.instance_key for signal in poll.signals] == [841]
+
+
+async def test_a_throw_reads_one_of_the_signals_that_are_sent_in_parts(waiting: str) -> None:
+    parts = "select shardclock.send_signal(null, 'default', jsonb_build_object('kind', 'thrown', 'name', 'm' || n % 2))"
+    await query(waiting, f"{parts} from generate_series(1, 3000) n")
+    await query(waiting, "update shardclock.subscriptions set kind = 'signal', name = 'm1' where instance_key = 1")
+    read = "select sum(idx_tup_fetch + seq_tup_read) from pg_stat_xact_user_tables where relname = 'deliveries'"
+    connection = await asyncpg.connect(waiting)
+
+    async with connection.transaction():
+        assert await connection.fetchval("select shardclock.throw_signal('m1')") == 1
+        rows = await connection.fetchval(read)
+
+    await connection.close()
+    assert rows <= 2

@@ -1,7 +1,7 @@
 -- in:    name text, variables jsonb, tenant_id text
 -- out:   setof bigint: of each instance that gets it now
 -- locks: the new signals
--- index: subscriptions_in_order, deliveries_of_throws_by_name
+-- index: subscriptions_in_order, deliveries_of_throws
 create or replace function shardclock.throw_signal(
     name text, variables jsonb default '{}', tenant_id text default 'default'
 )
