@@ -10,7 +10,7 @@ import pytest
 from shardclock_server.service import processes
 from shardclock_server.service.processes import OverQuota
 from shardclock_server.sql.session import Session
-from shardclock_server.sql.tenants.tenants import count_usage, count_used, set_limits
+from shardclock_server.sql.tenants.tenants import NO_LIMIT, count_usage, count_used, set_limits
 from tests.support.bpmn import model
 from tests.support.factories import query, value
 
@@ -25,6 +25,7 @@ READ = """
     from pg_stat_xact_user_tables s
     where s.schemaname = 'shardclock' and s.relname = 'deliveries'
 """
+USAGE = "select array_agg(resource order by resource) from shardclock.tenant_usage where resource <> 'definitions'"
 NO_WAIT = {"lock_timeout": "200ms"}
 
 
@@ -106,6 +107,22 @@ async def test_starts_do_not_read_those_that_wait(deployed: str) -> None:
         await connection.close()
     assert await waiting(deployed) == backlog + more
     assert read < 10 * backlog  # a count a second at most, however slow the machine is; not one for each start
+
+
+async def test_a_resource_without_a_limit_is_counted_no_more(deployed: str) -> None:
+    await limit(deployed, instances=1_500)
+    await add_waiting(deployed, 100)
+    await query(deployed, 'update shardclock.deliveries set payload = \'{"kind": "thrown"}\' where timer_key = -1')
+    await query(deployed, START, 1)
+    assert await value(deployed, USAGE) == ["instances", "starts"]
+
+    await limit(deployed, instances=NO_LIMIT)
+    async with Session(deployed, application="test") as session:
+        assert await count_usage(session, age_s=0, batch=100) == 3
+
+    assert await value(deployed, USAGE) is None
+    await query(deployed, START, 1)
+    assert await value(deployed, USAGE) is None
 
 
 async def test_kept_messages_are_refused_while_no_engine_counts_them(deployed: str) -> None:

@@ -21,7 +21,7 @@ declare
     counted bigint;
     age interval;
 begin
-    if most is null or most = 9223372036854775807 then
+    if most is null then
         return;
     end if;
     if most <= exact_max and not (resource = 'timers' and tenant_id = 'default') then
