@@ -95,17 +95,31 @@ def _overdue(story: Story, moment: datetime) -> Explanation | None:
     why = f"it is due since {shown(timer.due_date)}, {_length(late)} ago, and has not fired"
     if story.hold is not None and story.hold.of_all:
         return Explanation("OVERDUE", f"{why}: on hold, {story.hold.why}; `shardclock release` lets it fire")
-    if not any(witness.alive for witness in story.witnesses):
-        return Explanation("OVERDUE", f"{why}: no shard was running when it fell due")
     if timer.holder is not None:
         return Explanation(
             "OVERDUE", f"{why}: holder {timer.holder:016x} has claimed it; if it is gone, its lease runs out"
         )
-    if late > timedelta(seconds=RAMP_AFTER_S):
-        return Explanation(
-            "OVERDUE", f"{why}: {_left_by(story, timer)}, and it waits for its turn in the ramp (`shardclock ramp`)"
-        )
-    return Explanation("OVERDUE", f"{why}: a shard will claim it within its next poll")
+    return Explanation("OVERDUE", f"{why}: {_waiting(story, timer, late)}")
+
+
+def _waiting(story: Story, timer: TimerState, late: timedelta) -> str:
+    """Name the cause of the delay of a timer that no shard has claimed, and the event that ends it."""
+    left, since = _left_by(story, timer), story.ramp.served_since if story.ramp else None
+    if since is None:
+        return f"{left}, and no shard runs"
+    if late <= timedelta(seconds=RAMP_AFTER_S):
+        return "a shard will claim it within its next poll"
+    again = f"; shards run since {shown(since)}" if since > timer.due_date else ""
+    return f"{left}, and it waits for its turn in the ramp, {_rate(story)}{again} (`shardclock ramp`)"
+
+
+def _rate(story: Story) -> str:
+    assert story.ramp is not None, "it is read for each timer that is due"
+    if story.ramp.per_s is None:
+        return "which has no limit"
+    if story.ramp.per_s == 0:
+        return "which is 0 and holds all back"
+    return f"which fires {story.ramp.per_s:,} timers a second, each tenant's oldest first"
 
 
 def _left_by(story: Story, timer: TimerState) -> str:
@@ -113,6 +127,8 @@ def _left_by(story: Story, timer: TimerState) -> str:
         return delay
     if timer.occurrence == 1 and timer.created_at > timer.due_date:
         return f"it was made at {shown(timer.created_at)}, with a date in the past"
+    if not any(witness.alive for witness in story.witnesses):
+        return "no shard was running when it fell due"
     return "an outage left it"
 
 

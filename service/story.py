@@ -18,6 +18,7 @@ from shardclock_server.sql.clients.history import (
     witnesses,
 )
 from shardclock_server.sql.clients.verbs import TimerRef
+from shardclock_server.sql.cluster.leadership import RampRate, read_ramp
 from shardclock_server.sql.deliveries.find import DeliveryState, find_delivery
 from shardclock_server.sql.session import Session
 
@@ -34,6 +35,7 @@ class Story:
     plan: UpcomingTimer | None = None
     delivery: DeliveryState | None = None
     past_hold: PastHold | None = None
+    ramp: RampRate | None = None
 
     @property
     def is_unplanned(self) -> bool:
@@ -59,7 +61,9 @@ async def gather(
     hold = await read_hold(session, identity, silent_s=silent_s)
     delivery = await find_delivery(session, about.timer_key) if about and about.target != "log" else None
     held = await read_past_hold(session, since=late_since, until=about.recorded_at) if about else None
-    return Story(timer, records, seen, now, hold, plan, delivery, held)
+    is_overdue = timer is not None and timer.due_date <= now
+    ramp = await read_ramp(session, silent_s=silent_s) if is_overdue else None
+    return Story(timer, records, seen, now, hold, plan, delivery, held, ramp)
 
 
 def deciding(records: Sequence[LogRecord], timer: TimerState | None, moment: datetime) -> LogRecord | None:

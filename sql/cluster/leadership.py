@@ -2,9 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from shardclock_server.sql.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class RampRate:
+    """The rate of the timers that an outage left, and since when shards fire; None is no limit, and no shard."""
+
+    per_s: int | None
+    served_since: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +137,18 @@ async def hand_over(session: Session, cluster_id: str, *, lease_s: float) -> boo
     source:  sql/cluster/hand_over.sql
     """
     return bool(await session.rows("hand_over", cluster_id=cluster_id, lease=timedelta(seconds=lease_s)))
+
+
+async def read_ramp(session: Session, *, silent_s: float) -> RampRate:
+    """Read how fast the timers are fired that an outage left.
+
+    units:   a shard that gave no sign of life for `silent_s` doesn't count
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/cluster/read_ramp.sql
+    """
+    row = await session.row("read_ramp", silent=timedelta(seconds=silent_s))
+    assert row is not None, "the coordination row is written by a migration"
+    return RampRate(**dict(row))
 
 
 async def set_ramp(session: Session, ramp_per_s: int | None) -> tuple[int | None, int | None]:

@@ -19,6 +19,7 @@ from shardclock_server.sql.clients.verbs import (
     resume_timer,
 )
 from shardclock_server.sql.clients.writing import Drawn
+from shardclock_server.sql.cluster.leadership import set_ramp
 from shardclock_server.timers.model import NewTimer
 from tests.support.explaining import why
 from tests.support.factories import HolderClient, add_schedule, add_timers, query
@@ -141,12 +142,33 @@ async def test_a_schedule_that_nobody_can_read_says_why(dsn: str, shard: HolderC
 
 async def test_an_overdue_timer_says_what_it_waits_for(dsn: str, shard: HolderClient) -> None:
     (old, claimed) = await add_timers(dsn, 2, "now() - i * interval '1 hour'", created_at="now() - interval '9 hours'")
-    assert "no shard was running" in (await why(shard, TimerRef(old))).why
+    told = (await why(shard, TimerRef(old))).why
+    turn = "and it waits for its turn in the ramp, which fires 150,000 timers a second, each tenant's oldest first"
+    assert re.search(
+        rf"no shard was running when it fell due, {turn}; shards run since .+Z \(`shardclock ramp`\)$", told
+    )
 
     await query(dsn, "update shardclock.holders set started_at = now() - interval '1 day'")
-    assert "waits for its turn in the ramp" in (await why(shard, TimerRef(old))).why
+    assert (await why(shard, TimerRef(old))).why.endswith(f"an outage left it, {turn} (`shardclock ramp`)")
     await query(dsn, "update shardclock.timers set claimed_by = 7, claimed_until = now() where timer_key = $1", claimed)
     assert "holder 0000000000000007 has claimed it" in (await why(shard, TimerRef(claimed))).why
+
+
+@pytest.mark.parametrize(("per_s", "rate"), [(None, "which has no limit"), (0, "which is 0 and holds all back")])
+async def test_an_overdue_timer_tells_the_rate_of_the_ramp(
+    dsn: str, shard: HolderClient, per_s: int | None, rate: str
+) -> None:
+    (key,) = await add_timers(dsn, 1, "now() - interval '1 hour'", created_at="now() - interval '2 hours'")
+    await set_ramp(shard.session, per_s)
+
+    assert f"it waits for its turn in the ramp, {rate};" in (await why(shard, TimerRef(key))).why
+
+
+async def test_an_overdue_timer_says_that_no_shard_runs(dsn: str, shard: HolderClient) -> None:
+    (key,) = await add_timers(dsn, 1, "now() - interval '1 hour'", created_at="now() - interval '2 hours'")
+    await query(dsn, "update shardclock.holders set part = null, part_count = null")
+
+    assert (await why(shard, TimerRef(key))).why.endswith("no shard was running when it fell due, and no shard runs")
 
 
 @pytest.mark.parametrize("verb", ["moved", "resumed"])
