@@ -1,6 +1,5 @@
 """Which scans of the timers table a claim turn makes: pure decisions, taken from a few numbers."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from shardclock_server.shards.ramp import Ramp
@@ -20,9 +19,26 @@ LATE_MAX = 2.0  # a scan that begins late makes up for it, with this many times 
 SLOW_S = 0.5  # a claim takes longer only if it reads past a million dead rows of fired timers, or if Postgres hangs
 
 
+@dataclass(frozen=True, slots=True)
+class PlannedScan:
+    """One scan of a turn: `scan` without its window, and the rotation that gives it one.
+
+    units:   `turn_at_s` is the monotonic time at which the turn began; `every_s` is the time between two scans, None
+             where the next one begins when this one ends
+    """
+
+    scan: Scan
+    turn_at_s: float
+    rotation: RotatingScan | None = None
+    every_s: float | None = None
+    is_ramped: bool = False  # its batch is bounded by the ramp when it begins
+
+
 @dataclass(slots=True)
 class ClaimPlanner:
     """Choose the scans of the next turn from the results of the last ones.
+
+    `scans` chooses them and changes nothing. Each scan begins with `begin`, and ends with `learn` or `fail`.
 
     `has_backlog` means that the last scan left overdue timers in the table. Then overdue and upcoming timers are taken
     in separate scans, so that a backlog of millions does not delay the timers of the next seconds. A scan for upcoming
@@ -41,13 +57,10 @@ class ClaimPlanner:
     direct: bool = False
     _fired: int = 0
     _rated_at_s: float = 0.0
-    _this_ahead_at_s: float = 0.0
     _own: RotatingScan = field(init=False)
     _sweep: RotatingScan = field(init=False)
     _outage: RotatingScan = field(init=False)
     _orphans: RotatingScan = field(init=False)
-    _under_way: RotatingScan | None = None  # the rotation of the last scan chosen
-    _ended_at_s: float = 0.0  # when the last scan ended, with or without an answer
 
     def __post_init__(self) -> None:
         """Begin before the first scan."""
@@ -68,34 +81,52 @@ class ClaimPlanner:
             self.direct = self._fired >= (DIRECT_UNTIL_PER_S if self.direct else DIRECT_FROM_PER_S) * elapsed_s
             self._fired, self._rated_at_s = 0, now_s
 
-    def scans(self, *, held: int, now_s: float) -> Iterator[Scan]:
+    def scans(self, *, held: int, now_s: float) -> list[PlannedScan]:
         """Choose the scans of one turn; none while the queue holds a whole batch more than `queue_max`.
 
         units:   now_s in seconds of the monotonic clock
         """
-        for scan, rotation, every_s in self._choose(held, now_s):
-            self._under_way = rotation
-            # A scan begins when the one before it in the same turn has ended; the time before that is not its own.
-            began_s = max(now_s, self._ended_at_s)
-            yield replace(scan, window=rotation.begin(now_s=began_s, every_s=every_s)) if rotation else scan
+        room = self.settings.queue_max - held
+        if room <= -self.settings.claim_batch:
+            return []
+        is_ramped = self.ramp.holds_back(self.settings.claim_batch, now_s=now_s)
+        floor_s = RAMP_AFTER_S if is_ramped else None
+        sweeps = now_s >= self.swept_at_s + self.settings.sweep_s
+        return [
+            *self._own_scans(room, floor_s, now_s),
+            *(self._sweeps(floor_s, now_s) if sweeps else ()),
+            *(self._ramped_scans(now_s, sweeps=sweeps) if is_ramped else ()),
+        ]
 
-    def learn(self, scan: Scan, taken: ScanResult, *, now_s: float) -> bool:
+    def begin(self, planned: PlannedScan, *, now_s: float) -> Scan | None:
+        """Return the scan to make now; None: the ramp allows none."""
+        scan = planned.scan
+        if planned.is_ramped:
+            scan = replace(scan, batch=self.ramp.room(scan.batch))
+            if not scan.batch:
+                return None
+        if scan.scope == "sweep":
+            self.swept_at_s = planned.turn_at_s
+        if planned.rotation is None:
+            return scan
+        return replace(scan, window=planned.rotation.begin(now_s=now_s, every_s=planned.every_s))
+
+    def learn(self, planned: PlannedScan, taken: ScanResult, *, now_s: float) -> bool:
         """Learn from a scan's result whether it left overdue timers; say whether to scan again at once."""
+        scan = planned.scan
         self.ramp.learn(scan, taken)
-        self._ended_at_s = now_s
-        if self._under_way is not None:
-            self._under_way.learn(now_s=now_s)
+        if planned.rotation is not None:
+            planned.rotation.learn(now_s=now_s)
         if scan.scope == "ahead" or (scan.scope == "own" and not self.has_backlog):
-            self.last_ahead_at_s = self._this_ahead_at_s
+            self.last_ahead_at_s = planned.turn_at_s
         if scan.scope == "own":
             self.has_backlog = taken.saturated and (taken.fired > 0 or scan.horizon_s <= 0)
         return taken.saturated
 
-    def fail(self, *, now_s: float) -> None:
-        """Learn that the last scan got no answer."""
-        self._ended_at_s = now_s
-        if self._under_way is not None:
-            self._under_way.fail(now_s=now_s)
+    def fail(self, planned: PlannedScan, *, now_s: float) -> None:
+        """Learn that a scan got no answer."""
+        if planned.rotation is not None:
+            planned.rotation.fail(now_s=now_s)
 
     def _between_s(self, since_s: float) -> float:
         """Return the time since the last scan by which this one advances its rotation, two polls at most.
@@ -108,35 +139,33 @@ class ClaimPlanner:
             return DIRECT_S
         return min(max(self.settings.poll_s, since_s), LATE_MAX * self.settings.poll_s)
 
-    def _choose(self, held: int, now_s: float) -> Iterator[tuple[Scan, RotatingScan | None, float | None]]:
-        """Choose scans, each with its rotation and the seconds between two; None: the next begins when one ends."""
-        settings = self.settings
+    def _own_scans(self, room: int, floor_s: float | None, now_s: float) -> list[PlannedScan]:
+        settings, since_s = self.settings, now_s - self.last_ahead_at_s
         batch = settings.claim_batch
-        room = settings.queue_max - held
-        if room <= -batch:
-            return
-        # Without room in the queue only overdue timers are taken: plain ones are fired at once and need no room.
-        horizon_s = settings.horizon_s if room >= batch and not self.direct else 0.0
-        floor_s = RAMP_AFTER_S if self.ramp.holds_back(batch, now_s=now_s) else None
-        since_s = now_s - self.last_ahead_at_s
         if not self.has_backlog:
-            self._this_ahead_at_s = now_s
-            yield Scan("own", horizon_s, batch, floor_s), self._own, self._between_s(since_s)
-        else:
-            # Many timers due at the same moment may have filled the queue. Half a batch of room is kept for the timers
-            # due after them: otherwise these would be leased only when the whole backlog is fired.
-            ahead = min(batch, room + batch // 2)
-            if ahead > 0 and since_s >= settings.poll_s:
-                self._this_ahead_at_s = now_s
-                yield Scan("ahead", settings.horizon_s, ahead, min(since_s, RAMP_AFTER_S)), None, None
-            yield Scan("own", 0.0, batch, floor_s), self._own, None
-        sweeps = now_s >= self.swept_at_s + settings.sweep_s
+            # Without room in the queue only overdue timers are taken: plain ones are fired at once and need no room.
+            horizon_s = settings.horizon_s if room >= batch and not self.direct else 0.0
+            scan = Scan("own", horizon_s, batch, floor_s)
+            return [PlannedScan(scan, now_s, self._own, self._between_s(since_s))]
+        overdue = PlannedScan(Scan("own", 0.0, batch, floor_s), now_s, self._own)
+        # Many timers due at the same moment may have filled the queue. Half a batch of room is kept for the timers
+        # due after them: otherwise these would be leased only when the whole backlog is fired.
+        ahead = min(batch, room + batch // 2)
+        if ahead <= 0 or since_s < settings.poll_s:
+            return [overdue]
+        upcoming = Scan("ahead", settings.horizon_s, ahead, min(since_s, RAMP_AFTER_S))
+        return [PlannedScan(upcoming, now_s), overdue]
+
+    def _sweeps(self, floor_s: float | None, now_s: float) -> list[PlannedScan]:
+        settings = self.settings
+        scan = Scan("sweep", -settings.sweep_grace_s, settings.claim_batch, floor_s)
+        return [PlannedScan(scan, now_s, self._sweep, settings.sweep_s)]
+
+    def _ramped_scans(self, now_s: float, *, sweeps: bool) -> list[PlannedScan]:
+        batch = self.settings.claim_batch
+        outage = Scan("outage", -RAMP_AFTER_S, batch, RAMP_AFTER_S, self.ramp.after_tenant)
+        planned = [PlannedScan(outage, now_s, self._outage, is_ramped=True)]
         if sweeps:
-            self.swept_at_s = now_s
-            yield Scan("sweep", -settings.sweep_grace_s, batch, floor_s), self._sweep, settings.sweep_s
-        if floor_s is None:
-            return
-        if share := self.ramp.room(batch):
-            yield Scan("outage", -RAMP_AFTER_S, share, floor_s, self.ramp.after_tenant), self._outage, None
-        if sweeps and (share := self.ramp.room(batch)):
-            yield Scan("sweep", -RAMP_AFTER_S, share), self._orphans, None
+            orphans = Scan("sweep", -RAMP_AFTER_S, batch)
+            planned.append(PlannedScan(orphans, now_s, self._orphans, is_ramped=True))
+        return planned

@@ -3,20 +3,20 @@
 import asyncio
 import time
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from shardclock_server.keepers.clock import PostgresClock
 from shardclock_server.keepers.loops import one_line
 from shardclock_server.keepers.registration import Registration
 from shardclock_server.metrics.report import Reporter
-from shardclock_server.shards.claim_planner import ClaimPlanner
+from shardclock_server.shards.claim_planner import ClaimPlanner, PlannedScan
 from shardclock_server.shards.families import LAG_EDGES
 from shardclock_server.shards.firing import firing_of, held_and_forgotten, is_unplanned, leftover, planning_of
 from shardclock_server.shards.locked import LockedTimers
 from shardclock_server.shards.queue import TimerQueue
 from shardclock_server.shards.settings import ShardSettings
 from shardclock_server.shards.stats import ShardGauges, ShardStats, report_of
-from shardclock_server.sql.claims.claim import Scan, claim_due, leased_by, still_leased
+from shardclock_server.sql.claims.claim import Scan, ScanResult, claim_due, leased_by, still_leased
 from shardclock_server.sql.claims.fire import fire_due, pause_faulty, plan_schedules
 from shardclock_server.sql.claims.hints import DUE
 from shardclock_server.sql.cluster.holders import Incarnation
@@ -121,8 +121,8 @@ class Shard:
             return self._settings.poll_s
         await self._recall()
         busy, began_s = False, time.monotonic()
-        for scan in self._planner.scans(held=len(self._queue), now_s=time.monotonic()):
-            busy |= await self._scan(scan)
+        for planned in self._planner.scans(held=len(self._queue), now_s=began_s):
+            busy |= await self._scan(planned)
         self._claim_took_s = time.monotonic() - began_s
         return 0.0 if busy else self._planner.pause_s
 
@@ -171,24 +171,16 @@ class Shard:
             self._queue.add(await leased_by(self._claims, self.holder, horizon_s=horizon_s, lease_s=lease_s))
             self._answer_lost = False
 
-    async def _scan(self, scan: Scan) -> bool:
-        settings, sent_s = self._settings, time.monotonic()
+    async def _scan(self, planned: PlannedScan) -> bool:
+        sent_s = time.monotonic()
+        if (scan := self._planner.begin(planned, now_s=sent_s)) is None:
+            return False
         measured = self.stats.lag_histograms.measures(scan, has_backlog=self._planner.has_backlog)
         try:
-            taken = await claim_due(
-                self._claims,
-                self.holder,
-                scan,
-                lease_s=settings.lease_s,
-                fire_overdue=sent_s >= self._fire_overdue_from,
-                lag_edges=LAG_EDGES if measured else None,
-            )
-        except StatementRefused:
-            self._fire_overdue_from = time.monotonic() + CLAIM_ONLY_S
-            raise
+            taken = await self._claim(scan, LAG_EDGES if measured else None, sent_s=sent_s)
         except StoreUnavailable:
             self._answer_lost = True
-            self._planner.fail(now_s=time.monotonic())
+            self._planner.fail(planned, now_s=time.monotonic())
             raise
         self._observe(taken.server_time, sent_s=sent_s)
         self._queue.add(taken.claimed)
@@ -197,7 +189,17 @@ class Shard:
         self._delivery_hints.want(taken.deliveries)
         now_s = time.monotonic()
         self._planner.rate(taken.fired, now_s=now_s)
-        return self._planner.learn(scan, taken, now_s=now_s)
+        return self._planner.learn(planned, taken, now_s=now_s)
+
+    async def _claim(self, scan: Scan, lag_edges: Sequence[timedelta] | None, *, sent_s: float) -> ScanResult:
+        fire_overdue, lease_s = sent_s >= self._fire_overdue_from, self._settings.lease_s
+        try:
+            return await claim_due(
+                self._claims, self.holder, scan, lease_s=lease_s, fire_overdue=fire_overdue, lag_edges=lag_edges
+            )
+        except StatementRefused:
+            self._fire_overdue_from = time.monotonic() + CLAIM_ONLY_S
+            raise
 
     async def _fire(self, timers: Sequence[ClaimedTimer]) -> None:
         try:

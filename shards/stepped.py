@@ -1,5 +1,6 @@
 """A shard that acts when it is told to, and not in loops: for a test that moves the clock by hand."""
 
+from shardclock_server.shards.claim_planner import PlannedScan
 from shardclock_server.shards.shard import Shard
 from shardclock_server.sql.claims.claim import Scan
 from shardclock_server.sql.session import StatementRefused
@@ -22,7 +23,7 @@ class SteppedShard(Shard):
         errors:  StoreUnavailable  the outcome is unknown: the next step fires what is left
         """
         await self._recall()
-        everything_due = Scan("own", 0.0, self._settings.claim_batch, slot=slot)
+        everything_due = PlannedScan(Scan("own", 0.0, self._settings.claim_batch, slot=slot), turn_at_s=0.0)
         try:
             await self._scan(everything_due)
         except StatementRefused:

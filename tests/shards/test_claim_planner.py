@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from shardclock_server.shards.claim_planner import DIRECT_S, RATED_S, ClaimPlanner
+from shardclock_server.shards.claim_planner import DIRECT_S, RATED_S, ClaimPlanner, PlannedScan
 from shardclock_server.shards.ramp import Ramp
 from shardclock_server.shards.settings import ShardSettings
 from shardclock_server.sql.claims.claim import RAMP_AFTER_S, Scan, ScanResult
@@ -29,15 +29,23 @@ def planner() -> ClaimPlanner:
 
 
 def scans(planner: ClaimPlanner, *, held: int = 0, now_s: float = NOW_S) -> list[Scan]:
-    return list(planner.scans(held=held, now_s=now_s))
+    begun = [planner.begin(planned, now_s=now_s) for planned in planner.scans(held=held, now_s=now_s)]
+    return [scan for scan in begun if scan is not None]
 
 
 def turn(planner: ClaimPlanner, *, now_s: float) -> list[Scan]:
     """Make a whole turn, each scan of which leaves some behind."""
+    return turn_of(planner, taken(fired=9, saturated=True), now_s=now_s)
+
+
+def turn_of(planner: ClaimPlanner, result: ScanResult, *, now_s: float, scan_s: float = 0.0) -> list[Scan]:
+    """Make a whole turn each scan of which takes `scan_s` and has the same result."""
     made = []
-    for scan in planner.scans(held=0, now_s=now_s):
-        planner.learn(scan, taken(fired=9, saturated=True), now_s=now_s)
-        made.append(scan)
+    for planned in planner.scans(held=0, now_s=now_s):
+        if (scan := planner.begin(planned, now_s=now_s)) is not None:
+            made.append(scan)
+            now_s += scan_s
+            planner.learn(planned, result, now_s=now_s)
     return made
 
 
@@ -85,8 +93,9 @@ def test_the_next_scan_ahead_covers_the_time_of_one_that_failed(planner: ClaimPl
 
     for late_s in (0.0, 0.25, 0.875):
         assert scans(planner, now_s=NOW_S + late_s)[0] == replace(UPCOMING, floor_s=0.125 + late_s)
-    for scan in scans(planner, held=1_050, now_s=NOW_S + 1):
-        planner.learn(scan, taken(fired=9, saturated=True), now_s=NOW_S + 1)
+    for planned in planner.scans(held=1_050, now_s=NOW_S + 1):
+        planner.begin(planned, now_s=NOW_S + 1)
+        planner.learn(planned, taken(fired=9, saturated=True), now_s=NOW_S + 1)
 
     assert turn(planner, now_s=NOW_S + 1.375)[0] == replace(UPCOMING, floor_s=1.5)
 
@@ -122,13 +131,18 @@ def test_sweeps_at_the_first_turn_and_then_at_its_interval() -> None:
     assert scans(planner, now_s=NOW_S + 1.5) == [AHEAD]
 
 
+def test_choosing_scans_changes_nothing_until_one_begins(planner: ClaimPlanner) -> None:
+    planner.swept_at_s, planner.ramp = NOW_S - 60, Ramp(per_s=None, catching_up=True)
+
+    chosen = [planner.scans(held=0, now_s=NOW_S) for _ in range(2)]
+
+    assert chosen[0] == chosen[1]
+    assert [it.scan.scope for it in chosen[0]] == ["own", "sweep", "outage", "sweep"]
+
+
 def test_a_scan_that_learns_changes_the_next_turn_not_the_one_under_way(planner: ClaimPlanner) -> None:
-    under_way = planner.scans(held=0, now_s=NOW_S)
-    assert next(under_way) == AHEAD
+    assert turn(planner, now_s=NOW_S) == [AHEAD]
 
-    planner.learn(AHEAD, taken(fired=50, saturated=True), now_s=NOW_S)
-
-    assert list(under_way) == []
     assert scans(planner, now_s=NOW_S + 0.125)[1:] == [OVERDUE_ONLY]
 
 
@@ -150,7 +164,7 @@ def test_it_has_a_backlog_when_a_scan_left_overdue_timers(
     for before in (False, True):
         planner.has_backlog = before
 
-        planner.learn(scan, taken(fired=fired, saturated=saturated), now_s=NOW_S)
+        planner.learn(PlannedScan(scan, NOW_S), taken(fired=fired, saturated=saturated), now_s=NOW_S)
 
         assert planner.has_backlog is has_backlog
 
@@ -160,7 +174,7 @@ def test_other_scans_say_nothing_about_its_own_backlog(planner: ClaimPlanner, sc
     for before in (False, True):
         planner.has_backlog = before
 
-        planner.learn(scan, taken(fired=9, saturated=not before), now_s=NOW_S)
+        planner.learn(PlannedScan(scan, NOW_S), taken(fired=9, saturated=not before), now_s=NOW_S)
 
         assert planner.has_backlog is before
 
@@ -214,11 +228,7 @@ def test_a_shard_that_has_long_fired_nothing_is_not_direct_for_one_burst(planner
 
 def calm(planner: ClaimPlanner, *, now_s: float) -> list[ScanWindow | None]:
     """Make a whole turn that leaves nothing behind; return the window of each scan."""
-    made = []
-    for scan in planner.scans(held=0, now_s=now_s):
-        planner.learn(scan, taken(), now_s=now_s)
-        made.append(scan.window)
-    return made
+    return [scan.window for scan in turn_of(planner, taken(), now_s=now_s)]
 
 
 def test_the_first_scan_reads_all_slots_in_full_and_later_scans_rotate_over_them(planner: ClaimPlanner) -> None:
@@ -283,8 +293,10 @@ def test_sweeps_rotate_too_and_their_window_is_longer_than_a_lease(planner: Clai
 
 def stuck(planner: ClaimPlanner, *, now_s: float) -> list[ScanWindow | None]:
     """Make a turn in which Postgres gives no answer in time; return the window of its only scan."""
-    scan = next(planner.scans(held=0, now_s=now_s))
-    planner.fail(now_s=now_s + 3)
+    planned = planner.scans(held=0, now_s=now_s)[0]
+    scan = planner.begin(planned, now_s=now_s)
+    planner.fail(planned, now_s=now_s + 3)
+    assert scan is not None
     return [scan.window]
 
 
@@ -304,13 +316,15 @@ def test_an_outage_scan_that_gets_stuck_is_followed_by_one_that_takes_fewer_slot
     found: dict[str, list[ScanWindow | None]] = {}
     for number in range(3):
         now_s = NOW_S + 10 * number + 10
-        for scan in planner.scans(held=0, now_s=now_s):
+        for planned in planner.scans(held=0, now_s=now_s):
+            scan = planner.begin(planned, now_s=now_s)
+            assert scan is not None
             if scan.horizon_s == -RAMP_AFTER_S:
                 found.setdefault(scan.scope, []).append(scan.window)
                 now_s += 3
-                planner.fail(now_s=now_s)
+                planner.fail(planned, now_s=now_s)
             else:
-                planner.learn(scan, taken(), now_s=now_s)
+                planner.learn(planned, taken(), now_s=now_s)
 
     assert {scope: [it and it.full_count for it in windows] for scope, windows in found.items()} == {
         "outage": [None, 105, 13],
@@ -318,32 +332,24 @@ def test_an_outage_scan_that_gets_stuck_is_followed_by_one_that_takes_fewer_slot
     }
 
 
-def timed(planner: ClaimPlanner, scan_s: float, *, now_s: float) -> tuple[list[Scan], float]:
-    """Make a whole turn each scan of which takes so long, and leaves nothing behind; when it was over."""
-    made = []
-    for scan in planner.scans(held=0, now_s=now_s):
-        now_s += scan_s
-        planner.learn(scan, taken(), now_s=now_s)
-        made.append(scan)
-    return made, now_s
-
-
 def test_each_scan_of_a_turn_is_timed_by_itself(planner: ClaimPlanner) -> None:
     """Four scans of 0.3 s are no slow one: the outage scan reads all slots in full, each time."""
     now_s, windows = NOW_S + 1, []
     for _ in range(9):
         planner.ramp.catching_up = True
-        made, now_s = timed(planner, 0.3, now_s=now_s)
+        made = turn_of(planner, taken(), now_s=now_s, scan_s=0.3)
+        now_s += 0.3 * len(made)
         windows += [scan.window for scan in made if scan.scope == "outage"]
 
     assert windows == [None] * 9
 
 
 def test_a_scan_that_fails_at_once_after_a_slow_scan_keeps_its_number_of_slots(planner: ClaimPlanner) -> None:
-    under_way = planner.scans(held=0, now_s=NOW_S + 1)
-    planner.learn(next(under_way), taken(), now_s=NOW_S + 1.9)
-    next(under_way)
-    planner.fail(now_s=NOW_S + 1.91)
+    own, sweep = planner.scans(held=0, now_s=NOW_S + 1)
+    planner.begin(own, now_s=NOW_S + 1)
+    planner.learn(own, taken(), now_s=NOW_S + 1.9)
+    planner.begin(sweep, now_s=NOW_S + 1.9)
+    planner.fail(sweep, now_s=NOW_S + 1.91)
 
     assert scans(planner, now_s=NOW_S + 3)[-1] == SWEEP
 
@@ -351,16 +357,15 @@ def test_a_scan_that_fails_at_once_after_a_slow_scan_keeps_its_number_of_slots(p
 def test_the_window_of_a_sweep_counts_from_when_the_sweep_itself_begins(planner: ClaimPlanner) -> None:
     calm(planner, now_s=NOW_S + 1)
 
-    made, _ = timed(planner, 0.375, now_s=NOW_S + 2)
+    made = turn_of(planner, taken(), now_s=NOW_S + 2, scan_s=0.375)
 
     assert made[-1].window == ScanWindow(SETTINGS.lease_s + 2 + 1.375, full_from=0, full_count=84)
 
 
 def test_a_scan_ahead_belongs_to_no_rotation(planner: ClaimPlanner) -> None:
     planner.has_backlog = True
-    ahead, *_ = scans(planner)
-    turn_under_way = planner.scans(held=0, now_s=NOW_S)
-    assert next(turn_under_way) == ahead == UPCOMING
-    planner.fail(now_s=NOW_S + 3)
+    ahead, *_ = planner.scans(held=0, now_s=NOW_S)
+    assert planner.begin(ahead, now_s=NOW_S) == UPCOMING
+    planner.fail(ahead, now_s=NOW_S + 3)
 
     assert scans(planner, now_s=NOW_S + 5)[-2].window is None

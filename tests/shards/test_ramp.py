@@ -94,18 +94,22 @@ def test_a_burst_that_has_just_fallen_due_is_no_outage() -> None:
     assert not ramp.catching_up
 
 
+def scans(planner: ClaimPlanner, *, now_s: float) -> list[Scan | None]:
+    return [planner.begin(planned, now_s=now_s) for planned in planner.scans(held=0, now_s=now_s)]
+
+
 def test_a_turn_that_the_ramp_holds_back_leaves_the_backlog_to_outage_scans() -> None:
     planner = ClaimPlanner(ShardSettings(claim_batch=100, queue_max=1_000), swept_at_s=1_000.0)
-    list(planner.scans(held=0, now_s=1_000.0))
+    planner.scans(held=0, now_s=1_000.0)
     planner.ramp.learn(OUTAGE, replace(NOTHING, ramp_per_s=200))
 
-    assert list(planner.scans(held=0, now_s=1_000.1)) == [
+    assert scans(planner, now_s=1_000.1) == [
         Scan("own", 2.0, 100, floor_s=10.0),
         Scan("outage", -10.0, 20, floor_s=10.0),
     ]
-    assert list(planner.scans(held=0, now_s=1_001.0)) == [Scan("own", 2.0, 100), Scan("sweep", -3.0, 100)]
+    assert scans(planner, now_s=1_001.0) == [Scan("own", 2.0, 100), Scan("sweep", -3.0, 100)]
     planner.ramp.catching_up = True
-    assert list(planner.scans(held=0, now_s=1_002.0)) == [
+    assert scans(planner, now_s=1_002.0) == [
         Scan("own", 2.0, 100, floor_s=10.0),
         Scan("sweep", -3.0, 100, floor_s=10.0),
         Scan("outage", -10.0, 100, floor_s=10.0),
