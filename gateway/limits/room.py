@@ -19,14 +19,21 @@ from shardclock_server.timers.refusal import shortened
 WAY_OUT = "or ask who operates the cluster for more"
 
 
-@dataclass(frozen=True, slots=True)
-class _Taken:
-    """The reservation for one timer; `place` is the size of the timer that it replaces."""
+@dataclass(slots=True, eq=False)
+class Reservation:
+    """The room that is reserved for one timer; `place` is the size of the timer that it replaces."""
 
-    timer: NewTimer | None  # kept, so that no other one gets its id meanwhile; None: one that becomes a schedule
+    standing: Standing
     room: Pending
     whole: Pending
-    place: Pending | None
+    place: Pending | None = None
+    is_open: bool = True
+
+    def settle(self, outcome: Scheduled | Refused | None) -> None:
+        """Keep the room of a timer that was added, and give back that of any other; None: it may have been added."""
+        if self.is_open:
+            self.is_open = False
+            self.standing.settle(self.room, self.whole if outcome is None else _written(self, outcome))
 
 
 class Room:
@@ -45,25 +52,23 @@ class Room:
         self._pool = pool
         self._look_again = look_again
         self._clock = clock
-        self._taken: dict[int, _Taken] = {}
+        self._reserved: list[Reservation] = []
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for taken in self._taken.values():
-            self._standing.settle(taken.room, taken.whole)
-        self._taken.clear()
+        for reservation in self._reserved:
+            reservation.settle(None)
 
     async def take(
         self, timers: Sequence[NewTimer], requests: Sequence[IdempotentRequest | None]
-    ) -> list[Problem | None]:
-        """Take room for more timers, one after the other; nobody is refused by an old count.
+    ) -> list[Reservation | Problem | None]:
+        """Take room for more timers, one after the other; no timer is refused by an old count.
 
-        shape:   `requests` has for each timer its request, or None. For each None, or why there is no room for it: it
-                 says when to ask again
-        errors:  StoreUnavailable  nobody can tell now whose places they take, or what was answered before: nothing was
-                                   taken
+        shape:   `requests` has for each timer its request, or None. For each timer its reservation, None if it needs
+                 none, or the refusal, which says when to ask again
+        errors:  StoreUnavailable  the names that are taken or the earlier answers can't be read now: nothing was taken
         """
         has_schedules = any(timer.schedule is not None for timer in timers)
         if not has_schedules and not self._standing.limits.are_of_pending:
@@ -95,14 +100,7 @@ class Room:
         quota = self._standing.exceeded_by(one)
         if quota is not None:
             raise self._refusal_of(*quota)
-        self._standing.take(one)
-        self._taken[id(one)] = _Taken(None, one, one, None)
-
-    def settle(self, timer: NewTimer, outcome: Scheduled | Refused) -> None:
-        """Keep the room of a timer that was added, and give back that of any other."""
-        taken = self._taken.pop(id(timer), None)
-        if taken is not None:
-            self._standing.settle(taken.room, _written(taken, outcome))
+        self._reserve(one, one)
 
     def _fits(self, timers: Sequence[NewTimer]) -> bool:
         """Say whether there is room for all of them, if none takes another's place."""
@@ -126,7 +124,7 @@ class Room:
     def _session(self) -> AbstractAsyncContextManager[Session]:
         return self._pool.session(frozenset({self._standing.tenant_id}))
 
-    def _take(self, timer: NewTimer, places: Mapping[str, Pending]) -> Problem | None:
+    def _take(self, timer: NewTimer, places: Mapping[str, Pending]) -> Reservation | Problem:
         whole, place = _size_of(timer), None
         if timer.name is not None and timer.on_conflict != OnConflict.REFUSE:
             place = places.get(timer.name)
@@ -137,9 +135,13 @@ class Room:
         quota = self._standing.exceeded_by(room)
         if quota is not None:
             return self._refusal_of(*quota)
+        return self._reserve(room, whole, place)
+
+    def _reserve(self, room: Pending, whole: Pending, place: Pending | None = None) -> Reservation:
         self._standing.take(room)
-        self._taken[id(timer)] = _Taken(timer, room, whole, place)
-        return None
+        reservation = Reservation(self._standing, room, whole, place)
+        self._reserved.append(reservation)
+        return reservation
 
     def _refusal_of(self, quota: str, limit: int) -> Problem:
         has = self._standing.has(quota)
@@ -157,7 +159,7 @@ def over_quota(sentence: str, *, again_s: int, quota: str, limit: int) -> Proble
     return Problem(OVER_QUOTA, sentence, headers={"Retry-After": str(again_s)}, quota=quota, limit=limit)
 
 
-def _written(taken: _Taken, outcome: Scheduled | Refused) -> Pending:
+def _written(taken: Reservation, outcome: Scheduled | Refused) -> Pending:
     """Say how much more there is since a timer was written."""
     if isinstance(outcome, Refused) or outcome.replayed:
         return NOTHING

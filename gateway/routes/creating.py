@@ -93,11 +93,12 @@ async def _answer_at_end(ends: TimerEnds, outcome: Scheduled, wait_s: float, rec
 
 async def _write(gateway: Gateway, caller: Caller, timer: NewTimer, idempotent: IdempotentRequest | None) -> Scheduled:
     with await gateway.quotas.room(timer.tenant_id) as room:
-        (refusal,) = await room.take([timer], [idempotent])
-        if refusal is not None:
-            raise refusal
+        (reserved,) = await room.take([timer], [idempotent])
+        if isinstance(reserved, Problem):
+            raise reserved
         outcome = await gateway.combiner.schedule(caller.tenants, timer, idempotent)
-        room.settle(timer, outcome)
+        if reserved is not None:
+            reserved.settle(outcome)
     if isinstance(outcome, Refused):
         raise problem_of(outcome, idempotent)
     gateway.tell_shards([outcome.due_date])

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from shardclock_server.gateway.access import scoped
 from shardclock_server.gateway.answers.answer import moment_text
 from shardclock_server.gateway.gateway import Gateway, Here
-from shardclock_server.gateway.limits.room import Room
+from shardclock_server.gateway.limits.room import Reservation, Room
 from shardclock_server.gateway.reference.openapi import body_of
 from shardclock_server.gateway.requests.bodies import NDJSON, read_body, size_of_body
 from shardclock_server.gateway.requests.callers import Caller
@@ -136,11 +136,12 @@ async def _schedule(
     errors:  Problem  Postgres gave no answer, and no line was written for certain
     """
     found, is_any_done, turns = dict[int, bytes](), False, Turns()
+    reserved: dict[int, Reservation] = {}
     writing = partial(
         write_lines,
         part_lines=PART_LINES,
         read=partial(_wanted_of, caller),
-        admit=partial(_admit, room),
+        admit=partial(_admit, room, reserved),
         retry=RETRY,
         patience=PATIENCE,
     )
@@ -161,8 +162,8 @@ async def _schedule(
                 is_any_done |= bool(due_dates)
                 tally.count(part.outcomes.values())
                 gateway.tell_shards(due_dates)
-                for number, timer in part.timers.items():
-                    room.settle(timer, part.outcomes[number])
+                for number in reserved.keys() & part.timers.keys():
+                    reserved.pop(number).settle(part.outcomes[number])
         except ImportBroken as broken:
             why = str(broken.__cause__)
             tally.written += sum(number <= broken.last_line and number not in found for number, _ in lines)
@@ -189,20 +190,22 @@ def _wanted_of(caller: Caller, line: bytes) -> Wanted:
     return Wanted(timer, request_with(caller, key, "POST", TIMERS, fields))
 
 
-async def _admit(room: Room, part: Part) -> None:
-    """Let those timers of a part be written for which there is room."""
+async def _admit(room: Room, reserved: dict[int, Reservation], part: Part) -> None:
+    """Let those timers of a part be written for which there is room; add their reservations to `reserved`."""
     timers = list(part.timers.items())
     try:
-        problems = await room.take([timer for _, timer in timers], [part.requests.get(number) for number, _ in timers])
+        taken = await room.take([timer for _, timer in timers], [part.requests.get(number) for number, _ in timers])
     except StoreUnavailable as error:
         untried = Untried(f"it is not known now whether its tenant has room ({error}); send it again")
         part.outcomes.update((number, untried) for number, _ in timers)
         part.timers.clear()
         return
-    for (number, _), problem in zip(timers, problems, strict=True):
-        if problem is not None:
+    for (number, _), place in zip(timers, taken, strict=True):
+        if isinstance(place, Problem):
             del part.timers[number]
-            part.outcomes[number] = Refused(str(problem))
+            part.outcomes[number] = Refused(str(place))
+        elif place is not None:
+            reserved[number] = place
 
 
 def _line(number: int, outcome: Scheduled | Refused) -> bytes:
