@@ -125,6 +125,19 @@ class Batch:
         return found
 
 
+class Unwritable(Exception):
+    """One instance of a batch, or the whole batch at once, can't be written for a reason."""
+
+    def __init__(self, reason: Exception) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
+
+    @staticmethod
+    def of(error: Exception) -> "Unwritable | None":
+        """Return an error that one instance of a batch may have caused."""
+        return error if isinstance(error, Unwritable) else None
+
+
 def by_tenant(instances: Iterable[Signals]) -> dict[str, list[Signals]]:
     """Sort instances by their tenants, each tenant's in their order."""
     found: defaultdict[str, list[Signals]] = defaultdict(list)

@@ -17,6 +17,7 @@ from shardclock_server.engine.batches import (
     CallLimits,
     CanceledUnbegun,
     Signals,
+    Unwritable,
     advance_all,
     sort_signals,
 )
@@ -29,6 +30,7 @@ from shardclock_server.engine.quotas import TenantQuotas
 from shardclock_server.engine.spreading import spread_all
 from shardclock_server.engine.stats import EngineStats
 from shardclock_server.sql.claims.rows import retry_lost_races
+from shardclock_server.sql.halves import write_in_halves
 from shardclock_server.sql.processes.apply import Writes, apply_steps
 from shardclock_server.sql.processes.signals import (
     WHOLE,
@@ -200,20 +202,27 @@ class SignalRunner:
 
     async def _write(self, batch: Batch, writes: Writes) -> int:
         """Write a batch; divide one that can't be written, until the fault stands alone. Return how many were."""
-        keys = [row["instance_key"] for row in writes.steps]
-        if not keys:
+        if not (keys := [row["instance_key"] for row in writes.steps]):
             return 0
+
+        async def alone(key: int, error: Unwritable) -> int:
+            batch.failed.append((batch.advanced[key].signals or batch.read[key], error.reason))
+            return 0
+
+        write = partial(self._write_part, batch, writes)
+        return sum(await write_in_halves(keys, write, alone, Unwritable.of, batch.parts_of))
+
+    async def _write_part(self, batch: Batch, writes: Writes, keys: Sequence[int]) -> int:
+        if len(keys) < len(writes.steps):
+            writes = writes.of(keys)
+        apply = partial(apply_steps, self._session, self._holder, writes, descendants_max=self._calls.descendants_max)
         try:
             # A key of the sequence may be taken, if somebody has set it back.
-            apply = partial(apply_steps, descendants_max=self._calls.descendants_max)
-            written, full = await retry_lost_races(self._session, partial(apply, self._session, self._holder, writes))
+            written, full = await retry_lost_races(self._session, apply)
         except (StatementRefused, StoreTooSlow, RecursionError, TypeError, ValueError) as error:
             if isinstance(error, StatementRefused) and not error.are_values_at_fault:
                 raise StoreUnavailable(f"the server does not take what an engine writes: {error}") from error
-            if len(keys) == 1:
-                batch.failed.append((batch.advanced[keys[0]].signals or batch.read[keys[0]], error))
-                return 0
-            return sum([await self._write(batch, writes.of(part)) for part in batch.parts_of(keys)])
+            raise Unwritable(error) from error
         self._full |= full
         self._stats.conflicts += len(keys) - len(written)
         await self._follow_up({key: batch.advanced[key] for key in written})

@@ -102,7 +102,7 @@ class ClaimPlanner:
         """Return the scan to make now; None: the ramp allows none."""
         scan = planned.scan
         if planned.is_ramped:
-            scan = replace(scan, batch=self.ramp.room(scan.batch))
+            scan = replace(scan, batch=self.ramp.room(scan.batch, now_s=now_s))
             if not scan.batch:
                 return None
         if scan.scope == "sweep":
@@ -114,7 +114,7 @@ class ClaimPlanner:
     def learn(self, planned: PlannedScan, taken: ScanResult, *, now_s: float) -> bool:
         """Learn from a scan's result whether it left overdue timers; say whether to scan again at once."""
         scan = planned.scan
-        self.ramp.learn(scan, taken)
+        self.ramp.learn(scan, taken, now_s=now_s)
         if planned.rotation is not None:
             planned.rotation.learn(now_s=now_s)
         if scan.scope == "ahead" or (scan.scope == "own" and not self.has_backlog):

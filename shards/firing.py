@@ -6,8 +6,10 @@ from datetime import datetime
 
 from shardclock_server.keepers.clock import seconds_of
 from shardclock_server.sql.claims.fire import Fired, Firing, Planning
+from shardclock_server.sql.session import StatementRefused
 from shardclock_server.timers.model import ClaimedTimer
 from shardclock_server.timers.occurrence import WITHOUT_END, Occurrence
+from shardclock_server.timers.refusal import InvalidTimer
 from shardclock_server.timers.repeat import REPETITIONS_MAX
 from shardclock_server.timers.schedule import Missed, first_of, following, parse_schedule
 
@@ -74,3 +76,8 @@ def leftover(sent: Sequence[ClaimedTimer], fired: Fired) -> Leftover:
         early=[timer for timer in missing if timer.due_date > fired.server_now],
         unexplained=[timer.timer_key for timer in missing if timer.due_date <= fired.server_now],
     )
+
+
+def refusal_of(error: Exception) -> Exception | None:
+    """Return an error that one timer of a batch may have caused."""
+    return error if isinstance(error, StatementRefused | InvalidTimer) else None

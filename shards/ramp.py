@@ -3,13 +3,14 @@
 from dataclasses import dataclass
 
 from shardclock_server.sql.claims.claim import Scan, ScanResult
+from shardclock_server.timers.bucket import Bucket
 
 BURST_S = 1.0  # a scan may take at once what the rate allows in this time
 
 
 @dataclass(slots=True)
 class Ramp:
-    """Limit the rate of the timers that an outage left (a token bucket).
+    """Limit the rate of the timers that an outage left.
 
     The rate is stored in Postgres, and every scan returns it; before the first scan nothing may be taken. When a scan
     finds more such timers than it can take, they are taken fairly from then on: a share for each tenant instead of
@@ -19,8 +20,7 @@ class Ramp:
     per_s: int | None = 0
     catching_up: bool = False
     after_tenant: str = ""
-    _room: float = 0.0
-    _filled_at_s: float = 0.0
+    _bucket: Bucket | None = None  # None: no limit, or a rate of 0
     _found_more: bool = False
 
     def holds_back(self, batch: int, *, now_s: float) -> bool:
@@ -28,17 +28,20 @@ class Ramp:
 
         They must while the rate allows less than a whole batch, and while tenants get fair shares.
         """
-        self._fill(now_s)
-        return self.catching_up or (self.per_s is not None and self._room < batch)
+        return self.catching_up or self.room(batch, now_s=now_s) < batch
 
-    def room(self, batch: int) -> int:
-        """Say how many may be taken now, at most a batch."""
-        return batch if self.per_s is None else max(0, int(min(self._room, batch)))
+    def room(self, batch: int, *, now_s: float) -> int:
+        """Return how many may be taken now, at most a batch."""
+        if self._bucket is None:
+            return batch if self.per_s is None else 0
+        return max(0, int(min(self._bucket.room(now_s), batch)))
 
-    def learn(self, scan: Scan, taken: ScanResult) -> None:
+    def learn(self, scan: Scan, taken: ScanResult, *, now_s: float) -> None:
         """Learn what a scan took, and the rate it returned."""
-        self.per_s = taken.ramp_per_s
-        self._room -= taken.left_by_outage
+        if taken.ramp_per_s != self.per_s:
+            self._change_rate(taken.ramp_per_s, now_s)
+        if self._bucket is not None:
+            self._bucket.take(now_s, taken.left_by_outage)
         if scan.scope == "outage":
             self._found_more |= taken.saturated
             self.after_tenant = taken.next_tenant
@@ -47,8 +50,13 @@ class Ramp:
         elif taken.saturated and taken.left_by_outage:
             self.catching_up = True
 
-    def _fill(self, now_s: float) -> None:
-        if self.per_s is not None:
-            gained = self.per_s * (now_s - self._filled_at_s) if self._filled_at_s else 0.0
-            self._room = min(self._room + gained, self.per_s * BURST_S)
-        self._filled_at_s = now_s
+    def _change_rate(self, per_s: int | None, now_s: float) -> None:
+        self.per_s = per_s
+        if not per_s:
+            self._bucket = None
+        elif self._bucket is not None:
+            self._bucket.change_rate(per_s, now_s)
+            self._bucket.burst = per_s * BURST_S
+        else:
+            self._bucket = Bucket(per_s, burst=per_s * BURST_S)
+            self._bucket.take(now_s, per_s * BURST_S)  # it begins empty: an outage has left more than a burst

@@ -11,7 +11,14 @@ from shardclock_server.keepers.registration import Registration
 from shardclock_server.metrics.report import Reporter
 from shardclock_server.shards.claim_planner import ClaimPlanner, PlannedScan
 from shardclock_server.shards.families import LAG_EDGES
-from shardclock_server.shards.firing import firing_of, held_and_forgotten, is_unplanned, leftover, planning_of
+from shardclock_server.shards.firing import (
+    firing_of,
+    held_and_forgotten,
+    is_unplanned,
+    leftover,
+    planning_of,
+    refusal_of,
+)
 from shardclock_server.shards.locked import LockedTimers
 from shardclock_server.shards.queue import TimerQueue
 from shardclock_server.shards.settings import ShardSettings
@@ -22,6 +29,7 @@ from shardclock_server.sql.claims.hints import DUE
 from shardclock_server.sql.cluster.holders import Incarnation
 from shardclock_server.sql.deliveries.hints import send_delivery_hint
 from shardclock_server.sql.dsn import Dsn
+from shardclock_server.sql.halves import values_at_fault, write_in_halves
 from shardclock_server.sql.hints import HINT_S
 from shardclock_server.sql.log.hints import send_hint
 from shardclock_server.sql.session import StatementRefused, StoreTooSlow, StoreUnavailable
@@ -202,16 +210,11 @@ class Shard:
             raise
 
     async def _fire(self, timers: Sequence[ClaimedTimer]) -> None:
-        try:
-            await self._plan([timer for timer in timers if is_unplanned(timer)])
-            await self._fire_whole([timer for timer in timers if not is_unplanned(timer)])
-        except (StatementRefused, InvalidTimer) as error:
-            if len(timers) == 1:
-                await self._refuse(timers[0], error)
-                return
-            middle = len(timers) // 2
-            await self._fire(timers[:middle])
-            await self._fire(timers[middle:])
+        await write_in_halves(timers, self._fire_at_once, self._refuse, refusal_of)
+
+    async def _fire_at_once(self, timers: Sequence[ClaimedTimer]) -> None:
+        await self._plan([timer for timer in timers if is_unplanned(timer)])
+        await self._fire_whole([timer for timer in timers if not is_unplanned(timer)])
 
     async def _plan(self, timers: Sequence[ClaimedTimer]) -> None:
         """Write the first due date of new schedules; a later claim leases them when that date is near."""
@@ -238,11 +241,12 @@ class Shard:
         self._queue.add(left.early)
         await self._sort_out(timers, left.unexplained)
 
-    async def _refuse(self, timer: ClaimedTimer, error: StatementRefused | InvalidTimer) -> None:
+    async def _refuse(self, timer: ClaimedTimer, error: Exception) -> None:
         """Let a timer that can't be fired fail alone: pause it if its data are at fault, else let its lease run out."""
         self.stats.refused += 1
         await self._sort_out([timer], [])  # releases the timers that wait behind this one
-        is_at_fault = isinstance(error, InvalidTimer) or (error.are_values_at_fault and error.sqlstate != KEY_TAKEN)
+        refused = values_at_fault(error)
+        is_at_fault = isinstance(error, InvalidTimer) or (refused is not None and refused.sqlstate != KEY_TAKEN)
         paused = is_at_fault and await pause_faulty(self._fires, self.holder, timer, why=str(error))
         self._log.error("timer refused", timer_key=timer.timer_key, paused=paused, error=one_line(error))
 

@@ -27,7 +27,7 @@ modules give each statement a typed function. Only this package imports the libr
     statements  the statements by name, with named parameters
     hints, hint_sender  tell those who wait that there is something new, and hear it
     retry       repeat calls that are safe to repeat
-    halves      write many rows at once, and those that are refused alone
+    halves      write many rows at once, and those that can't be written alone
     backoff     how long to wait before another try
     migrate     bring the schema up to date, or check that this program can work with it
     scripts     the files that make the schema, in their order

@@ -1,4 +1,4 @@
-"""Write many rows in one statement, and those that Postgres refuses for their values alone."""
+"""Write many rows in one statement, and the rows that can't be written alone."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
@@ -7,28 +7,40 @@ from shardclock_server.sql.session import StatementRefused
 
 T = TypeVar("T")
 R = TypeVar("R")
+E = TypeVar("E", bound=Exception)
+
+
+def values_at_fault(error: Exception) -> StatementRefused | None:
+    """Return an error that is a refusal of a row's values; not one such as a right that is missing."""
+    return error if isinstance(error, StatementRefused) and error.are_values_at_fault else None
+
+
+def halves_of(batch: Sequence[T]) -> list[Sequence[T]]:
+    """Divide a batch in two."""
+    middle = len(batch) // 2
+    return [batch[:middle], batch[middle:]]
 
 
 async def write_in_halves(
     batch: Sequence[T],
     write: Callable[[Sequence[T]], Awaitable[R]],
-    refused: Callable[[T, StatementRefused], Awaitable[R]],
+    alone: Callable[[T, E], Awaitable[R]],
+    fault_of: Callable[[Exception], E | None],
+    parts_of: Callable[[Sequence[T]], Sequence[Sequence[T]]] = halves_of,
 ) -> list[R]:
-    """Write a batch; if its values are refused, halve it until the one at fault stands alone, and call `refused`.
+    """Write a batch; while a row in it is at fault, divide it until that row stands alone, and call `alone` with it.
 
-    shape:   what `write` and `refused` return, of the batch's parts in their order
-    errors:  StatementRefused  for no fault of the values, as for a right that is missing
-             and whatever else `write` and `refused` raise
+    shape:   the results of `write` and `alone`, of the batch's parts in their order
+    errors:  any error of `write` for which `fault_of` gives None, and any error of `alone`
     """
     try:
         return [await write(batch)]
-    except StatementRefused as error:
-        if not error.are_values_at_fault:
+    except Exception as error:
+        if (fault := fault_of(error)) is None:
             raise
         if len(batch) == 1:
-            return [await refused(batch[0], error)]
-    middle = len(batch) // 2
-    return [
-        *await write_in_halves(batch[:middle], write, refused),
-        *await write_in_halves(batch[middle:], write, refused),
-    ]
+            return [await alone(batch[0], fault)]
+    written = list[R]()
+    for part in parts_of(batch):
+        written += await write_in_halves(part, write, alone, fault_of, parts_of)
+    return written

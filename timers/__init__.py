@@ -6,7 +6,7 @@ ISO 8601 repeat (`repeat`) or a cron expression (`cron`, built on `cron_fields`,
 `occurrence` defines what every rule can say about its occurrences. `schedule` decides, in the same way for all rules,
 what becomes of occurrences that were not fired in time. `preview` shows what a rule will do. `model` defines what a
 user may ask for and what a shard keeps of it in memory, `payload` what may travel with a timer, `texts` which texts
-Postgres can't store.
+Postgres can't store. `bucket` limits a rate, for every package that does.
 
 Years, months, weeks and days are calendar time, read on the wall clock of a zone (`zone`). Hours, minutes and seconds
 are elapsed time, the same everywhere. So P1D and PT24H differ on the two days a year when the clock is changed.

@@ -19,7 +19,6 @@ handler does to its process, it fails alone.
     handlers        all handlers of an app
     handler         what is known of a handler: its limits and policy
     handler_queue   the deliveries of one handler: waiting, being called, under suspicion
-    bucket          how many calls a second (pure)
     seat            one process of a handler, and the calls in it
     process         the Ray actor in which a handler runs
     user_process    what its process and that of runs have in common, called by a `call_socket`

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from shardclock_server.timers.bucket import Bucket
 from shardclock_server.webhooks.answers import OWN_PAUSE_S, Answer, Delivered, Fault, Retry
-from shardclock_server.workers.bucket import Bucket
 
 OVERLOAD = frozenset({429, 502, 503, 504})
 HALVE_S = 1.0  # answers of one burst tell of one overload
@@ -90,7 +90,7 @@ class Breaker:
 
     def owes(self, now_s: float) -> bool:
         """Say whether fewer may begin by the rate than of an endpoint to which nothing was sent yet."""
-        return not self._bucket.is_full(now_s)
+        return self._bucket.used_s(now_s) > 0
 
     def begin(self, now_s: float) -> int:
         """Count an attempt that begins, and return its term."""

@@ -14,8 +14,8 @@ from shardclock import Failed, Outcome
 from shardclock_server.keepers.loops import one_line
 from shardclock_server.sql.deliveries.claim import Claim, ClaimedDelivery
 from shardclock_server.sql.deliveries.settle import Settlement
+from shardclock_server.timers.bucket import Bucket
 from shardclock_server.workers.attempts import ended_uncalled, settlement_of
-from shardclock_server.workers.bucket import Bucket
 from shardclock_server.workers.calls import Calls
 from shardclock_server.workers.context import WorkerContext
 from shardclock_server.workers.handler import HandlerSpec

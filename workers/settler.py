@@ -9,7 +9,7 @@ from structlog.typing import FilteringBoundLogger
 from shardclock_server.keepers.loops import one_line
 from shardclock_server.sql.deliveries.claim import Claim
 from shardclock_server.sql.deliveries.settle import Settlement, Unsettled, settle_deliveries
-from shardclock_server.sql.halves import write_in_halves
+from shardclock_server.sql.halves import values_at_fault, write_in_halves
 from shardclock_server.sql.session import Session, StatementRefused, StoreLocked
 
 # Between two statements, so that each settles many. Nobody waits for it: a call has ended, and its place is free.
@@ -116,7 +116,7 @@ class Settler:
 
         errors:  StatementRefused  for no fault of the values, as for a right that is missing: all is to be sent again
         """
-        parts = await write_in_halves(batch, self._send, self._settle_refused)
+        parts = await write_in_halves(batch, self._send, self._settle_refused, values_at_fault)
         nobody = frozenset[Claim]()
         return Unsettled(nobody.union(*(it.lost for it in parts)), nobody.union(*(it.locked for it in parts)))
 

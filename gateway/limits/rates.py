@@ -8,6 +8,7 @@ from collections.abc import Callable
 from math import ceil
 
 from shardclock_server.gateway.requests.problems import TOO_MANY, Problem
+from shardclock_server.timers.bucket import Bucket
 from shardclock_server.timers.refusal import shortened
 
 BURST_S = 2.0  # worth of writes may come at once
@@ -20,7 +21,7 @@ def _may_write(per_s: float) -> str:
 
 
 class RateLimits:
-    """Count writes by tenant, as the moment at which its allowance covers them (GCRA).
+    """Count the writes of each tenant in a bucket of its own.
 
     The allowance of `burst_s` may be used at once; `rule` is the limit's wording in a refusal. A wait is at
     most `debt_s`, a burst, or the time of one write.
@@ -38,7 +39,7 @@ class RateLimits:
         self._debt_s = max(debt_s, burst_s)
         self._rule = rule
         self._clock = clock
-        self._used: dict[str, tuple[float, float]] = {}  # by tenant: until when, at which rate
+        self._buckets: dict[str, Bucket] = {}
 
     def take(self, tenant_id: str, per_s: float | None, count: int = 1) -> None:
         """Take some for a tenant; more than a burst at once is taken only by one who has taken nothing lately.
@@ -49,30 +50,27 @@ class RateLimits:
         if per_s is None:
             return
         now_s = self._clock()
-        ahead_s = self._ahead_s(tenant_id, per_s, now_s)
-        if ahead_s and ahead_s + count / per_s > self._burst_s:
-            wait_s = ceil(min(ahead_s, ahead_s + count / per_s - self._burst_s))
+        bucket = self._bucket_of(tenant_id, per_s, now_s)
+        used_s = bucket.used_s(now_s)
+        if used_s and used_s + count / per_s > self._burst_s:
+            wait_s = ceil(min(used_s, used_s + count / per_s - self._burst_s))
             raise Problem(
                 TOO_MANY,
                 f"tenant {shortened(tenant_id)} {self._rule(per_s)}; ask again in {wait_s} s",
                 headers={"Retry-After": str(wait_s)},
             )
-        if len(self._used) >= TENANTS_MAX:
-            self._used = {tenant: used for tenant, used in self._used.items() if used[0] > now_s}
-        self._used[tenant_id] = now_s + self._bounded_s(per_s, ahead_s + count / per_s), per_s
+        bucket.take(now_s, count)
 
     def give_back(self, tenant_id: str, per_s: float | None, count: int, *, of: int) -> None:
         """Give some of the writes back that were taken at once, because they did not take place."""
-        if per_s is None or tenant_id not in self._used:
-            return
-        now_s = self._clock()
-        kept_s = self._bounded_s(per_s, of / per_s) - self._bounded_s(per_s, (of - count) / per_s)
-        self._used[tenant_id] = now_s + max(0.0, self._ahead_s(tenant_id, per_s, now_s) - kept_s), per_s
+        if per_s is not None and tenant_id in self._buckets:
+            self._bucket_of(tenant_id, per_s, self._clock()).put_back(count, of=of)
 
-    def _ahead_s(self, tenant_id: str, per_s: float, now_s: float) -> float:
-        """Return how long a tenant's rate is used up, also if that was another rate when it took its writes."""
-        until_s, at_per_s = self._used.get(tenant_id, (now_s, per_s))
-        return self._bounded_s(per_s, max(0.0, until_s - now_s) * at_per_s / per_s)
-
-    def _bounded_s(self, per_s: float, ahead_s: float) -> float:
-        return min(ahead_s, max(self._debt_s, 1 / per_s))
+    def _bucket_of(self, tenant_id: str, per_s: float, now_s: float) -> Bucket:
+        """Return a tenant's bucket at its rate of now, also if that was another rate when it took its writes."""
+        if (bucket := self._buckets.get(tenant_id)) is not None:
+            bucket.change_rate(per_s, now_s)
+            return bucket
+        if len(self._buckets) >= TENANTS_MAX:
+            self._buckets = {tenant: it for tenant, it in self._buckets.items() if it.used_s(now_s) > 0}
+        return self._buckets.setdefault(tenant_id, Bucket(per_s, debt_s=self._debt_s))

@@ -3,12 +3,14 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import NamedTuple
 
 from shardclock_server.sql.clients.outcomes import KeyTaken, Refused, Scheduled
 from shardclock_server.sql.clients.planned import PlannedTimer, columns_of
 from shardclock_server.sql.clients.refusals import key_taken, locked, name_taken, refused
 from shardclock_server.sql.clients.replay import answers_to_store, replayed_outcomes
+from shardclock_server.sql.halves import write_in_halves
 from shardclock_server.sql.requests.requests import store_requests
 from shardclock_server.sql.session import NOT_ALLOWED, Connection, Session, StatementRefused, StoreLocked
 from shardclock_server.sql.statements import statement
@@ -36,6 +38,16 @@ class Drawn(NamedTuple):
     at: datetime
 
 
+class _NameLocked(Exception):
+    """Another transaction holds the name of one of some timers."""
+
+
+def _refusal_of(error: Exception) -> Exception | None:
+    if isinstance(error, StatementRefused):
+        return None if error.sqlstate == NOT_ALLOWED else error
+    return error if isinstance(error, _NameLocked) else None
+
+
 @dataclass(slots=True)
 class WriteAttempt:
     """One attempt to write a batch: cut in halves, as often as needed, until what is at fault is alone.
@@ -48,33 +60,36 @@ class WriteAttempt:
     patience: LockPatience | None
     locked_count: int = 0
 
-    async def write(self, planned: Sequence[PlannedTimer], *, is_whole: bool = True) -> dict[int, Scheduled | Refused]:
+    async def write(self, planned: Sequence[PlannedTimer]) -> dict[int, Scheduled | Refused]:
         """Write what can be written; give each timer's outcome by its key.
 
         errors:  StoreUnavailable  the outcome is unknown: make another attempt with the same keys
         """
+        write = partial(self._write_part, whole=len(planned))
+        outcomes = dict[int, Scheduled | Refused]()
+        for part in await write_in_halves(planned, write, self._not_written, _refusal_of):
+            outcomes |= part
+        return outcomes
+
+    async def _write_part(self, planned: Sequence[PlannedTimer], *, whole: int) -> dict[int, Scheduled | Refused]:
         wait_ms = None
         if self.patience is not None:
             if self.locked_count >= self.patience.locked_max:
                 return await self._write_unnamed(planned)
-            wait_ms = self.patience.whole_ms if is_whole else self.patience.part_ms
+            wait_ms = self.patience.whole_ms if len(planned) == whole else self.patience.part_ms
         try:
             return await write_whole(self.session, planned, self.drawn, wait_ms)
-        except StatementRefused as error:
-            if error.sqlstate == NOT_ALLOWED:
-                raise
-            if len(planned) == 1:
-                return {planned[0].key: refused(planned[0].timer, error)}
-        except StoreLocked:
-            # A timer without a name waits for nobody's row: somebody has locked the table.
+        except StoreLocked as error:
+            # A timer without a name waits for no other timer's row: the whole table is locked.
             if self.patience is None or all(plan.timer.name is None for plan in planned):
                 raise
-            if len(planned) == 1:
-                self.locked_count += 1
-                return {planned[0].key: locked(planned[0].timer)}
-        middle = len(planned) // 2
-        first = await self.write(planned[:middle], is_whole=False)
-        return first | await self.write(planned[middle:], is_whole=False)
+            raise _NameLocked from error
+
+    async def _not_written(self, plan: PlannedTimer, error: Exception) -> dict[int, Scheduled | Refused]:
+        if isinstance(error, StatementRefused):
+            return {plan.key: refused(plan.timer, error)}
+        self.locked_count += 1
+        return {plan.key: locked(plan.timer)}
 
     async def _write_unnamed(self, planned: Sequence[PlannedTimer]) -> dict[int, Scheduled | Refused]:
         """Write those without a name, which only a lock of the whole table can keep waiting."""

@@ -32,64 +32,68 @@ def test_nothing_that_an_outage_left_is_taken_before_the_rate_is_known() -> None
     ramp = Ramp()
 
     assert ramp.holds_back(100, now_s=5.0)
-    assert ramp.room(100) == 0
+    assert ramp.room(100, now_s=5.0) == 0
 
 
 def test_room_grows_with_time_up_to_a_second_and_shrinks_by_what_was_taken() -> None:
     ramp = Ramp()
-    ramp.holds_back(100, now_s=5.0)
-    ramp.learn(OUTAGE, NOTHING)
+    ramp.learn(OUTAGE, NOTHING, now_s=5.0)
 
     assert ramp.holds_back(100, now_s=5.0625)
-    assert ramp.room(100) == 62
+    assert ramp.room(100, now_s=5.0625) == 62
     assert not ramp.holds_back(100, now_s=60.0)
-    assert ramp.room(10_000) == 1_000
+    assert ramp.room(10_000, now_s=60.0) == 1_000
 
-    ramp.learn(OUTAGE, replace(NOTHING, left_by_outage=990))
+    ramp.learn(OUTAGE, replace(NOTHING, left_by_outage=990), now_s=60.0)
     assert ramp.holds_back(100, now_s=60.0)
-    assert ramp.room(100) == 10
+    assert ramp.room(100, now_s=60.0) == 10
 
 
 def test_the_ramp_waits_for_what_was_taken_beyond_its_room() -> None:
     ramp = Ramp()
-    ramp.holds_back(100, now_s=5.0)
-    ramp.learn(OUTAGE, replace(NOTHING, left_by_outage=300))
+    ramp.learn(OUTAGE, replace(NOTHING, left_by_outage=300), now_s=5.0)
 
-    assert ramp.room(100) == 0
-    assert ramp.holds_back(100, now_s=5.25)
-    assert ramp.room(100) == 0
+    assert [ramp.room(100, now_s=now_s) for now_s in (5.0, 5.25, 5.375)] == [0, 0, 75]
     assert ramp.holds_back(100, now_s=5.375)
-    assert ramp.room(100) == 75
 
 
 def test_a_rate_of_zero_lets_nothing_through_and_no_rate_everything() -> None:
     stopped, free = Ramp(), Ramp()
-    stopped.learn(OUTAGE, replace(NOTHING, ramp_per_s=0))
-    free.learn(OUTAGE, replace(NOTHING, ramp_per_s=None))
+    stopped.learn(OUTAGE, replace(NOTHING, ramp_per_s=0), now_s=5.0)
+    free.learn(OUTAGE, replace(NOTHING, ramp_per_s=None), now_s=5.0)
 
     assert stopped.holds_back(100, now_s=1e6)
-    assert stopped.room(100) == 0
+    assert stopped.room(100, now_s=1e6) == 0
     assert not free.holds_back(100, now_s=1e6)
-    assert free.room(100) == 100
+    assert free.room(100, now_s=1e6) == 100
+
+
+def test_what_was_taken_without_a_rate_is_not_owed_when_there_is_one() -> None:
+    ramp = Ramp(per_s=None)
+    ramp.learn(OUTAGE, replace(NOTHING, left_by_outage=100_000, ramp_per_s=None), now_s=5.0)
+
+    ramp.learn(OUTAGE, NOTHING, now_s=6.0)
+
+    assert [ramp.room(100, now_s=now_s) for now_s in (6.0, 6.0625, 7.0)] == [0, 62, 100]
 
 
 def test_tenants_get_fair_shares_from_a_scan_that_finds_too_much_until_a_round_finds_no_more() -> None:
     ramp = Ramp(per_s=None)
-    ramp.learn(Scan("own", 2.0, 100), replace(NOTHING, saturated=True, left_by_outage=1, ramp_per_s=None))
+    ramp.learn(Scan("own", 2.0, 100), replace(NOTHING, saturated=True, left_by_outage=1, ramp_per_s=None), now_s=0.0)
     assert ramp.holds_back(100, now_s=0.0)
 
     # A round over many tenants takes several scans; what one of them left counts until the round is over.
     for saturated, next_tenant, goes_on in [
         (True, "m", True), (False, "", True), (False, "m", True), (False, "", False)
     ]:  # fmt: skip
-        ramp.learn(OUTAGE, replace(NOTHING, saturated=saturated, next_tenant=next_tenant, ramp_per_s=None))
+        ramp.learn(OUTAGE, replace(NOTHING, saturated=saturated, next_tenant=next_tenant, ramp_per_s=None), now_s=0.0)
         assert (ramp.catching_up, ramp.after_tenant) == (goes_on, next_tenant)
 
 
 def test_a_burst_that_has_just_fallen_due_is_no_outage() -> None:
     ramp = Ramp(per_s=None)
 
-    ramp.learn(Scan("own", 2.0, 100), replace(NOTHING, saturated=True, ramp_per_s=None))
+    ramp.learn(Scan("own", 2.0, 100), replace(NOTHING, saturated=True, ramp_per_s=None), now_s=0.0)
 
     assert not ramp.catching_up
 
@@ -100,8 +104,7 @@ def scans(planner: ClaimPlanner, *, now_s: float) -> list[Scan | None]:
 
 def test_a_turn_that_the_ramp_holds_back_leaves_the_backlog_to_outage_scans() -> None:
     planner = ClaimPlanner(ShardSettings(claim_batch=100, queue_max=1_000), swept_at_s=1_000.0)
-    planner.scans(held=0, now_s=1_000.0)
-    planner.ramp.learn(OUTAGE, replace(NOTHING, ramp_per_s=200))
+    planner.ramp.learn(OUTAGE, replace(NOTHING, ramp_per_s=200), now_s=1_000.0)
 
     assert scans(planner, now_s=1_000.1) == [
         Scan("own", 2.0, 100, floor_s=10.0),

@@ -12,7 +12,7 @@ from structlog.typing import FilteringBoundLogger
 from shardclock_server.jobs.states import JobState, RunOutcome
 from shardclock_server.keepers.loops import one_line
 from shardclock_server.sql.deliveries.claim import Claim
-from shardclock_server.sql.halves import write_in_halves
+from shardclock_server.sql.halves import values_at_fault, write_in_halves
 from shardclock_server.sql.jobs.runs import BegunRun, EndedRun, How, advance_runs, end_runs, record_late_runs
 from shardclock_server.sql.session import Session, StatementRefused
 from shardclock_server.workers.hand import Hand
@@ -132,7 +132,8 @@ class RunWriter:
 
     async def _end(self, batch: Sequence[EndedRun]) -> dict[Claim, How]:
         """End a batch; where Postgres refuses what one says, that one alone is ended without it."""
-        parts = await write_in_halves(batch, partial(end_runs, self._session, self._holder), self._end_refused)
+        end = partial(end_runs, self._session, self._holder)
+        parts = await write_in_halves(batch, end, self._end_refused, values_at_fault)
         return {claim: how for part in parts for claim, how in part.items()}
 
     async def _end_refused(self, refused: EndedRun, error: StatementRefused) -> dict[Claim, How]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardclock_server.workers.bucket import Bucket
+from shardclock_server.timers.bucket import Bucket
 
 
 def test_without_a_limit_there_is_always_room() -> None:
@@ -31,10 +31,10 @@ def test_a_clock_that_stands_gives_nothing_twice() -> None:
 
 def test_it_is_full_again_when_what_was_taken_has_come_back() -> None:
     bucket = Bucket(0.1, burst=2)
-    assert bucket.is_full(0.0)
+    assert bucket.used_s(0.0) == 0
     bucket.take(5.0)
-    assert (bucket.is_full(14.9), bucket.is_full(15.1)) == (False, True)
-    assert Bucket(None).is_full(0.0)
+    assert (bucket.used_s(5.0), bucket.used_s(14.0), bucket.used_s(15.5)) == (10, 1, 0)
+    assert Bucket(None).used_s(0.0) == 0
 
 
 def test_what_is_put_back_can_be_taken_again_and_the_burst_stays_the_most() -> None:
@@ -60,3 +60,22 @@ def test_never_gives_more_than_the_burst_and_the_rate(per_s: float, burst: int, 
             given_out += 1
         assert bucket.next_at_s(now_s) > now_s
         assert given_out <= burst + per_s * now_s + 1e-6 * given_out + 1e-6
+
+
+def test_what_is_owed_is_bounded_and_what_was_not_owed_is_not_given_back() -> None:
+    bucket = Bucket(8.0, debt_s=60.0)
+    bucket.take(0.0, 10_000)
+    assert bucket.used_s(0.0) == 60.0
+    bucket.put_back(9_992, of=10_000)
+    assert bucket.used_s(0.0) == 1.0
+    slow = Bucket(0.01, debt_s=60.0)
+    slow.take(0.0, 2)
+    assert slow.used_s(0.0) == 100.0, "as long as one takes, at least"
+
+
+def test_by_another_rate_the_same_number_is_used_up() -> None:
+    bucket = Bucket(2.0, burst=8)
+    bucket.take(0.0, 8)
+    bucket.change_rate(4.0, 1.0)
+
+    assert (bucket.used_s(1.0), bucket.room(1.0), bucket.room(1.5)) == (1.5, 2, 4)
