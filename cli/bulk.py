@@ -7,7 +7,8 @@ from shardclock_server.cli.bars import OnBars, bars_of
 from shardclock_server.cli.field_names import in_options
 from shardclock_server.cli.output import DONE, NOT_DONE, print_json, print_table, tell
 from shardclock_server.cli.session import with_session
-from shardclock_server.service.bulk_change import BulkBroken, BulkChange, Change
+from shardclock_server.service.bulk_change import BulkChange, Change
+from shardclock_server.service.bulk_run import BulkBroken
 from shardclock_server.sql.clients.history import Filter
 from shardclock_server.sql.session import Session
 

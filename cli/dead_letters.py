@@ -11,7 +11,7 @@ from shardclock_server.cli.lists import lists, tell_if_full, tell_none
 from shardclock_server.cli.options import OfTenant
 from shardclock_server.cli.output import DONE, Json, print_json, print_table, tell
 from shardclock_server.cli.session import with_session
-from shardclock_server.service.bulk_change import BulkBroken
+from shardclock_server.service.bulk_run import BulkBroken
 from shardclock_server.service.dead_letter_run import DeadLetterRun
 from shardclock_server.service.dead_letters import AT_ONCE_MAX, Act, act_on, discarding, redriving
 from shardclock_server.service.filters import moment_of

@@ -19,7 +19,7 @@ EXITS: Mapping[str, int] = {
     "shardclock_server.sql.session.StoreUnavailable": NOT_THERE,
     "shardclock_server.embedded.postmaster.EmbeddedPostgresError": NOT_THERE,
     "shardclock_server.service.lines.ImportBroken": NOT_THERE,
-    "shardclock_server.service.bulk_change.BulkBroken": NOT_THERE,
+    "shardclock_server.service.bulk_run.BulkBroken": NOT_THERE,
     "shardclock_server.cluster.failed.ClusterFailed": NOT_THERE,
     "shardclock_server.cluster.scratch.NoPlace": NOT_THERE,
     "shardclock_server.metrics.refusals.CannotListen": NOT_THERE,

@@ -9,7 +9,7 @@ they take values, and return values or raise. None needs Ray, so all of them wor
     outlook      when a timer is due next
     hold         put a database on hold, release it, and say whether it is
     scaling      how many shards, workers and engines there are to be
-    bulk_change  one change to many timers: find them all, then change them page by page
+    bulk_run  change many rows: find them all, then change them page by page; `bulk_change` does that to timers
     many         the rows that were found are changed, or in a dry run counted
     bulk_import  a file of timers, with a report
     lines        many timers from newline-delimited JSON, with an outcome for each line

@@ -20,7 +20,8 @@ from shardclock_server.gateway.reference.openapi import body_of
 from shardclock_server.gateway.requests.asked import TimersFilter
 from shardclock_server.gateway.requests.problems import MORE_MATCH, REFUSED, TRY_AGAIN, Problem
 from shardclock_server.gateway.routes.creating import TIMERS
-from shardclock_server.service.bulk_change import BulkBroken, BulkChange, Change
+from shardclock_server.service.bulk_change import BulkChange, Change
+from shardclock_server.service.bulk_run import BulkBroken
 from shardclock_server.service.moves import destination_of
 from shardclock_server.sql.clients.verbs import Shift, cancel_timers, pause_timers, resume_timers, shift_timers
 from shardclock_server.timers.refusal import InvalidTimer, shortened

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from shardclock_server.service.bulk_change import BulkBroken
+from shardclock_server.service.bulk_run import BulkBroken
 from shardclock_server.service.dead_letter_run import DeadLetterRun
 from shardclock_server.service.dead_letters import Act, discarding, redriving
 from shardclock_server.service.many import Changed
@@ -90,9 +90,9 @@ async def test_all_are_taken_in_batches_the_ones_given_up_first_coming_first(dsn
     await run.run(operator, told, dry_run=False)
 
     assert batches.asked == [[5, 4], [3, 2], [1]]
-    assert sorted(run.changed) == [1, 2, 3, 4, 5]
+    assert sorted(run.changed_keys) == [1, 2, 3, 4, 5]
     assert run.outcome(dry_run=False).sentence == "put back: 5 dead letters are due again"
-    assert (told.found_, told.changed_) == ([(2, False), (4, False), (5, True)], [(2, 5), (4, 5), (5, 5)])
+    assert (told.found_, told.changed_) == ([(2, False), (4, False), (5, False), (5, True)], [(2, 5), (4, 5), (5, 5)])
 
 
 async def test_one_that_dies_again_meanwhile_is_not_taken_twice(dsn: str, operator: Session) -> None:
@@ -127,7 +127,7 @@ async def test_a_dry_run_counts_them_all_and_changes_nothing(dsn: str, operator:
     would = run.outcome(dry_run=True)
     which = f"of the targets cart.left and {HANDLER}"
     assert would.sentence == f"7 dead letters would be discarded, {which}; nothing was changed"
-    assert (list(would.keys), list(run.changed)) == ([1, 2, 3, 4, 5, 6, 7], [])
+    assert (list(would.keys), list(run.changed_keys)) == ([1, 2, 3, 4, 5, 6, 7], [])
 
 
 async def test_signals_that_are_left_are_counted_over_all_batches(dsn: str, operator: Session) -> None:
@@ -166,4 +166,4 @@ async def test_where_there_are_none_that_is_said(operator: Session) -> None:
 
     await run.run(operator, Told(), dry_run=False)
 
-    assert run.outcome(dry_run=False) == Changed(run.changed, "there is no such dead letter", more=False)
+    assert run.outcome(dry_run=False) == Changed(run.changed_keys, "there is no such dead letter", more=False)
