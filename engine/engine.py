@@ -2,14 +2,15 @@
 
 import asyncio
 import time
+from collections.abc import Sequence
 from functools import partial
 
 from shardclock_server.engine.batches import CallLimits
 from shardclock_server.engine.runner import SignalRunner
 from shardclock_server.engine.settings import EngineSettings
 from shardclock_server.engine.stats import EngineStats, report_of
+from shardclock_server.keepers.keeper import Keeper, Loop
 from shardclock_server.keepers.registration import Registration
-from shardclock_server.metrics.report import Reporter
 from shardclock_server.sql.cluster.holders import Incarnation
 from shardclock_server.sql.deliveries.hints import SIGNALS, send_delivery_hint
 from shardclock_server.sql.dsn import Dsn
@@ -34,19 +35,17 @@ USAGE_BATCH = 20  # resources of tenants that one statement counts, each up to a
 KEPT_BATCH = 10_000  # kept messages for which one statement looks who waits
 
 
-class Engine:
+class Engine(Keeper):
     """Advance the instances of one engine's slots, until it is drained or declared dead."""
 
     def __init__(self, incarnation: Incarnation, settings: EngineSettings, dsn: Dsn | str) -> None:
-        self.holder = incarnation.holder
         self.stats = EngineStats()
-        self._settings = settings
         registration = Registration(
             incarnation, settings, dsn, retry_s=settings.signal_poll_s, failures=self.stats.failures
         )
-        self._registration = registration
-        self._heartbeat, self._loops = registration.heartbeat, registration.loops
         self._tends = registration.session("tends")
+        super().__init__(registration, settings, self._tends)
+        self._settings = settings
         self._hints = registration.listener(SIGNALS)
         self._delivery_hints = registration.hint_sender(send_delivery_hint, to="workers")
         stripes = [Stripe(number, settings.signal_stripes) for number in range(settings.signal_stripes)]
@@ -67,46 +66,20 @@ class Engine:
         self._pauses_s = [BUSY_PAUSE_S for _ in stripes]  # after the next turn in which nothing is due
         self._last_signal_s = time.monotonic()
         self._kept = KEPT_BEGIN
-        self._reporter = Reporter(settings.metrics_socket)
 
-    async def run(self) -> None:
-        """Register the holder, then run all loops until drained.
+    def loops(self) -> Sequence[Loop]:
+        """List the loops of the engine."""
+        return [
+            *(Loop("steps", partial(self.step_turn, number), soon) for number, soon in enumerate(self._soon)),
+            Loop("hints", self.hint_turn),
+            Loop("delivery_hints", self._delivery_hints.turn),
+            Loop("tends", self.tend_turn),
+        ]
 
-        errors:  HolderEnded  the engine was declared dead: stop, and let the coordinator start a new one
-        """
-        until_stopped, stopping = self._loops.until_stopped, self._loops.stopping
-        try:
-            await self._loops.run(
-                {
-                    "beats": until_stopped("beats", self.beat_turn, stopping),
-                    **{
-                        f"steps {number}": until_stopped("steps", partial(self.step_turn, number), soon)
-                        for number, soon in enumerate(self._soon)
-                    },
-                    "hints": until_stopped("hints", self.hint_turn, stopping),
-                    "delivery_hints": until_stopped("delivery_hints", self._delivery_hints.turn, stopping),
-                    "tends": until_stopped("tends", self.tend_turn, stopping),
-                    "reports": self._loops.report(self._report),
-                },
-                stop=self._stop,
-            )
-        finally:
-            await self._hand_back()
-
-    async def drain(self) -> None:
-        """Ask the loops to end: the batch in flight is written, the rest is another engine's."""
-        self._stop()
-
-    async def beat_turn(self) -> float:
-        """Make one turn of the beat loop: send a sign of life.
-
-        units:   returns the seconds to wait before the next turn, as every turn does
-        """
-        first = not self._heartbeat.began
-        await self._heartbeat.beat(held=0)
+    def learn_beat(self, *, first: bool) -> None:
+        """Look for signals at once when the holder is registered."""
         if first:
             self._look_soon()
-        return self._settings.heartbeat_s
 
     async def step_turn(self, stripe: int) -> float:
         """Make one turn of a stripe's step loop: take the signals that are due; no pause if something came of it.
@@ -174,21 +147,19 @@ class Engine:
     async def _count_usage(self) -> bool:
         return await count_usage(self._tends, age_s=TEND_S, batch=USAGE_BATCH) == USAGE_BATCH
 
-    def _report(self, *, leaving: bool = False) -> None:
+    def report(self, *, leaving: bool = False) -> None:
+        """Send the engine's metrics."""
         self._reporter.send(report_of(self._registration.name, self.stats, leaving=leaving))
 
-    def _stop(self) -> None:
-        self._loops.stopping.set()
+    def stop(self) -> None:
+        """End the waits of the loops: the batches in flight are written, the rest is another engine's."""
         self._look_soon()
         self._delivery_hints.wake()
+
+    def drained(self, *, is_handed_back: bool) -> dict[str, int]:  # noqa: ARG002 - an engine holds nothing
+        """Return the counts of the engine."""
+        return self.stats.counts()
 
     def _look_soon(self) -> None:
         for soon in self._soon:
             soon.set()
-
-    async def _hand_back(self) -> None:
-        """End this holder, so that its slots are another's at once."""
-        await self._registration.hand_back(self._tends)
-        self._report(leaving=True)
-        self._reporter.close()
-        self._registration.log.info("drained", **self.stats.counts())

@@ -1,9 +1,10 @@
 """The parts that every slot keeper shares.
 
 A slot keeper is an actor that registers as a holder, gives signs of life, is assigned a part of the slots, works on
-them in loops, and hands everything back when it is asked to go. Shards, workers and engines are keepers. These are
-pieces to compose, not a class to inherit:
+them in loops, and hands everything back when it is asked to go. Shards, workers and engines are keepers. A keeper is
+composed of parts, each with its own state and loops: a shard and an engine are one part, a worker has three.
 
+    keeper     the keeper and its parts: run the loops, stop them, hand back
     clock      an estimate of Postgres's time, from the answers that the keeper gets anyway
     registration  what each has beside its work: signs of life, loops, connections, and the way to hand back
     settings   what each is told

@@ -15,7 +15,7 @@ LEAVE_S = 0.5  # time for `watch` to report the error before the process ends
 HOLDER_BITS = 63  # a holder is a bigint: positive, a new random number at each start
 
 
-class Keeper(Protocol):
+class LongRunning(Protocol):
     """What an actor runs: it works until it is drained, and fails if it can't go on."""
 
     holder: int
@@ -33,7 +33,7 @@ class Keeper(Protocol):
 class Life:
     """Start, watch and drain the one keeper of an actor; the next actor has another keeper, with another holder."""
 
-    def __init__(self, keeper: Keeper) -> None:
+    def __init__(self, keeper: LongRunning) -> None:
         self._keeper = keeper
         self._work: asyncio.Task[None] | None = None
 

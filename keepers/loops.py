@@ -53,8 +53,9 @@ class Loops:
         self.check()
 
     def end_with(self, error: BaseException) -> None:
-        """Let `run` raise an error once all loops have ended. It came from a loop, or from something beside them."""
+        """End all loops, then let `run` raise an error, which came from a loop or from something beside the loops."""
         self._fault = self._fault or error
+        self.stopping.set()
 
     def _end_others(self, task: asyncio.Task[None]) -> None:
         """End all loops when one has ended: it was asked to, or it has failed."""

@@ -28,7 +28,7 @@ class Progress(Protocol):
         """Take the number of things found so far, such as timers."""
 
     def changed(self, things: int, /, *, of: int) -> None:
-        """Take the number of things whose change was sent, and the number of all."""
+        """Take the number of things for which a change was sent, and the number of all."""
 
 
 @dataclass(slots=True)
@@ -66,7 +66,7 @@ class BulkRun:
         pause: Callable[[], Awaitable[None]] | None = None,
         retry: Retry = ONCE,
     ) -> None:
-        """Change what was found, a page of `size` at a time, with a pause between two; `change` counts what it changed.
+        """Change the found rows, a page of `size` at a time, with a pause between two; `change` counts changed rows.
 
         errors:  as `count`
         """
@@ -81,7 +81,7 @@ class BulkRun:
         """Make a change to `most` rows at most, and count how many were changed.
 
         errors:  InvalidTimer  the change is refused: none of these was changed
-                 BulkBroken    no answer; the numbers say what was done until then
+                 BulkBroken    no answer; the numbers count the changes until then
         """
         unsure_before = self.unsure
         self.unsure += most  # until the answer arrives: an error or a cancel leaves them unsure

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from shardclock_server.keepers.clock import PostgresClock
+from shardclock_server.keepers.keeper import Keeper, Loop
 from shardclock_server.keepers.loops import one_line
 from shardclock_server.keepers.registration import Registration
-from shardclock_server.metrics.report import Reporter
 from shardclock_server.shards.claim_planner import ClaimPlanner, PlannedScan
 from shardclock_server.shards.families import LAG_EDGES
 from shardclock_server.shards.firing import (
@@ -49,7 +49,7 @@ ALARM_SLACK_S = 0.001
 HINTED_S, HINTED_SHARE = 0.01, 4.0
 
 
-class Shard:
+class Shard(Keeper):
     """Lease and fire the timers of one shard, until it is drained or declared dead."""
 
     gathers_starts = True  # of jobs, which fire together if they are due one right after the other
@@ -57,14 +57,12 @@ class Shard:
     def __init__(
         self, incarnation: Incarnation, settings: ShardSettings, dsn: Dsn | str, *, clock: PostgresClock | None = None
     ) -> None:
-        self.holder = incarnation.holder
         self.stats = ShardStats()
-        self._settings = settings
         registration = Registration(incarnation, settings, dsn, retry_s=settings.poll_s, failures=self.stats.failures)
-        self._registration, self._log = registration, registration.log
-        self._heartbeat, self._loops = registration.heartbeat, registration.loops
         # Two connections beside the heartbeat's: a claim over a long backlog must not keep a due timer from firing.
         self._claims, self._fires = registration.session("claims"), registration.session("fires")
+        super().__init__(registration, settings, self._claims)
+        self._settings = settings
         # Whoever schedules a timer that is due at once may say so: it need not wait for the next poll.
         self._hints = registration.listener(DUE)
         self._record_hints = registration.hint_sender(send_hint, to="consumers")
@@ -78,49 +76,26 @@ class Shard:
         self._fire_batch = settings.fire_batch
         self._fire_overdue_from = 0.0
         self._answer_lost = False
-        self._reporter = Reporter(settings.metrics_socket)
 
     def __len__(self) -> int:
         """Count the timers held in memory."""
         return len(self._queue) + len(self._locked)
 
-    async def run(self) -> None:
-        """Register the holder, then run all loops until drained.
+    def loops(self) -> Sequence[Loop]:
+        """List the loops of the shard."""
+        return [
+            Loop("claims", self.claim_turn, self._claim_soon),
+            Loop("fires", self.fire_turn),
+            Loop("hints", self.hint_turn),
+            Loop("record_hints", self._record_hints.turn),
+            Loop("delivery_hints", self._delivery_hints.turn),
+        ]
 
-        errors:  HolderEnded  the shard was declared dead: stop, and let the coordinator start a new one
-        """
-        sooner, stopping = self._claim_soon, self._loops.stopping
-        try:
-            await self._loops.run(
-                {
-                    "beats": self._loops.until_stopped("beats", self.beat_turn, stopping),
-                    "claims": self._loops.until_stopped("claims", self.claim_turn, sooner),
-                    "fires": self._loops.until_stopped("fires", self.fire_turn, stopping),
-                    "hints": self._loops.until_stopped("hints", self.hint_turn, stopping),
-                    "record_hints": self._loops.until_stopped("record_hints", self._record_hints.turn, stopping),
-                    "delivery_hints": self._loops.until_stopped("delivery_hints", self._delivery_hints.turn, stopping),
-                    "reports": self._loops.report(self._report),
-                },
-                stop=self._stop,
-            )
-        finally:
-            await self._hand_back()
-
-    async def drain(self) -> None:
-        """Ask the loops to end; `run` then hands back the timers, all within a second."""
-        self._stop()
-
-    async def beat_turn(self) -> float:
-        """Make one turn of the beat loop: send a sign of life.
-
-        units:   returns the seconds to wait before the next turn, as every turn does
-        """
-        first = not self._heartbeat.began
-        await self._heartbeat.beat(held=len(self))
+    def learn_beat(self, *, first: bool) -> None:
+        """Learn Postgres's time; claim at once when the holder is registered."""
         self._observe(self._heartbeat.last.server_time, sent_s=self._heartbeat.sent_s)
         if first:
             self._claim_soon.set()
-        return self._settings.heartbeat_s
 
     async def claim_turn(self) -> float:
         """Make one turn of the claim loop: scan, if the holder is registered; no pause if a scan may have left some."""
@@ -266,7 +241,8 @@ class Shard:
         if self._clock.now_s() > believed_s + ALARM_SLACK_S:
             self._queue.wake()  # the alarm was set by an estimate that was behind, so it would ring late
 
-    def _report(self, *, leaving: bool = False) -> None:
+    def report(self, *, leaving: bool = False) -> None:
+        """Send the shard's metrics."""
         present = ShardGauges(
             shard=self._heartbeat.last.part,
             shard_count=self._heartbeat.last.part_count,
@@ -276,17 +252,15 @@ class Shard:
         )
         self._reporter.send(report_of(self._registration.name, self.stats, present, leaving=leaving))
 
-    def _stop(self) -> None:
-        self._loops.stopping.set()
+    def stop(self) -> None:
+        """End the waits of the loops."""
         self._claim_soon.set()
         self._queue.wake()
         self._record_hints.wake()
         self._delivery_hints.wake()
 
-    async def _hand_back(self) -> None:
-        """End this holder, which frees all its timers at once; without Postgres the leases run out by themselves."""
-        if await self._registration.hand_back(self._claims, held=self.__len__):
+    def drained(self, *, is_handed_back: bool) -> dict[str, int]:
+        """Count the timers that are released with the holder."""
+        if is_handed_back:
             self.stats.released += len(self)
-        self._report(leaving=True)
-        self._reporter.close()
-        self._log.info("drained", held=len(self), **self.stats.counts())
+        return {"held": len(self), **self.stats.counts()}

@@ -40,7 +40,7 @@ class Bucket:
             self._use_up(now_s, self.used_s(now_s) + count / self.per_s)
 
     def put_back(self, count: float = 1, *, of: float | None = None) -> None:
-        """Put back what was taken and not used; `of` is how many were taken at once, some of which may not be owed."""
+        """Put back some that were not used; `of` is how many were taken at once, some of which may not be owed."""
         if self.per_s is not None:
             of = count if of is None else of
             self._used_until_s -= self._owed_s(of / self.per_s) - self._owed_s((of - count) / self.per_s)

@@ -7,15 +7,17 @@ If a worker dies, the next worker calls its deliveries again. Only the answer to
 User code never runs here. Each handler has processes of its own, which a worker starts, watches and kills: whatever a
 handler does to its process, it fails alone.
 
-    worker          the loops: beats, claims, renewals, and those of the things below
+    worker          the keeper, with its three parts: deliveries, endpoints, runs
+    deliveries      claim, renew and settle, and the loops that do it
     claim_planner   where in the deliveries the next claim looks (pure)
     lane_finder     endpoints that are new, where a search for them takes long
-    hand            what a worker has in hand, and when each lease was renewed
+    lease_table     the leases of deliveries or runs, and when each was renewed
+    permits         which deliveries may be called now
     settler         what has ended, and is not settled yet
     calls           tasks that are under way; a fault of ours in one ends the worker
     attempts        what follows an attempt (pure)
 
-    context         what those who keep deliveries until they are called ask of their worker, and tell it
+    context         the objects that the queues of handlers and endpoints share
     handlers        all handlers of an app
     handler         what is known of a handler: its limits and policy
     handler_queue   the deliveries of one handler: waiting, being called, under suspicion

@@ -6,6 +6,7 @@ known, where the last one ended. Beside them a search finds what they can't see:
 are free again. It reads every lane from its beginning, and takes long if many settled deliveries can't be removed.
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -62,9 +63,14 @@ class SlowestFiring:
 class ClaimPlanner:
     """Choose which lanes a claim reads, and from where on; and when to search for more.
 
+    `soon` is set when a claim should not wait for the end of its pause. `is_full`: some target has no place for another
+    delivery.
+
     units:   now_s, began_s and ended_s in seconds of the monotonic clock
     """
 
+    soon: asyncio.Event = field(default_factory=asyncio.Event)
+    is_full: bool = False
     _positions: dict[Lane, Position] = field(default_factory=dict)  # the lane that was read last comes last
     _pause_s: float = BUSY_PAUSE_S
     _search_at_s: float = float("-inf")
@@ -134,6 +140,12 @@ class ClaimPlanner:
         for it in deliveries:
             lane, before = Lane(it.target, it.tenant_id), Position(it.next_attempt_at, it.timer_key - 1)
             self._remember({lane: min(before, self._positions.get(lane, before))})
+        self.soon.set()
+
+    def free_places(self) -> None:
+        """Claim soon if a target had no place: calls have ended."""
+        if self.is_full:
+            self.soon.set()
 
     def fail_search(self, *, began_s: float, ended_s: float) -> None:
         """Learn that a search got no answer: the next one begins anew, after a pause as if it had come to its end."""

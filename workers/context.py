@@ -1,8 +1,9 @@
-"""What a worker lends to those who keep its deliveries until they are called."""
+"""The parts of a worker that the queues of its handlers and endpoints use."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Protocol
 
 from shardclock_server.sql.deliveries.claim import ClaimedDelivery
 from shardclock_server.sql.deliveries.settle import Settlement
@@ -11,21 +12,49 @@ from shardclock_server.workers.calls import Broken
 from shardclock_server.workers.stats import WorkerStats
 
 
+class Outcomes(Protocol):
+    """Takes the outcomes of attempts: `workers.settler.Settler`."""
+
+    def settle(self, settlements: Sequence[Settlement], /) -> None:
+        """Take outcomes that are to be settled soon."""
+
+
+class Permits(Protocol):
+    """Says which deliveries may be called now: `workers.permits.CallPermits`."""
+
+    @property
+    def may_call(self) -> bool:
+        """Say whether targets may be called: not while the database is on hold."""
+
+    def held(self, deliveries: Sequence[ClaimedDelivery], /) -> list[ClaimedDelivery]:
+        """Return the deliveries that may still be called; let go of the others."""
+
+
+class Claims(Protocol):
+    """Plans the claims: `workers.claim_planner.ClaimPlanner`."""
+
+    def go_back_to(self, deliveries: Sequence[ClaimedDelivery], /) -> None:
+        """Claim soon the deliveries that were given back until a process was up."""
+
+
+class Clock(Protocol):
+    """Knows Postgres's time: `keepers.clock.PostgresClock`."""
+
+    def now(self) -> datetime:
+        """Estimate Postgres's time."""
+
+
 @dataclass(frozen=True, slots=True)
 class WorkerContext:
-    """Lend what belongs to the whole worker: its outcomes, its hold, its leases, its clock and its counts.
+    """The objects that the queues of one worker share.
 
-    `settle` takes outcomes. `may_call` says whether targets may be called: not while the database is on hold. `held`
-    tells which deliveries may still be called, and lets go of the others. `claim_again` is called with deliveries that
-    were given back, once they can be called. `broken` is called with a fault that leaves a delivery without an outcome:
-    it ends the worker.
+    `broken` is called with a fault that leaves a delivery without an outcome: it ends the worker.
     """
 
-    settle: Callable[[Sequence[Settlement]], None]
-    may_call: Callable[[], bool]
-    held: Callable[[Sequence[ClaimedDelivery]], list[ClaimedDelivery]]
-    claim_again: Callable[[Sequence[ClaimedDelivery]], None]
-    now: Callable[[], datetime]
+    outcomes: Outcomes
+    permits: Permits
+    claims: Claims
+    clock: Clock
     stats: WorkerStats
     broken: Broken
     jitter: Jitter

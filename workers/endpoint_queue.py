@@ -71,8 +71,8 @@ class EndpointQueue:
         self._rules = rules
         self._transmit = send
         self._context = context
-        self._settle = context.settle
-        self._now = context.now
+        self._settle = context.outcomes.settle
+        self._now = context.clock.now
         self._ask = ask
         self.load = Load()
         self.each_bytes = 0  # of one payload, in the mean of the last claim
@@ -239,7 +239,7 @@ class EndpointQueue:
         if self._stopped:
             self._settle([Settlement(delivery, None)])
             raise NotNow
-        if not self._context.held([delivery]):  # it has given it back, or has let it go
+        if not self._context.permits.held([delivery]):  # it has given it back, or has let it go
             raise NotNow
         self._context.stats.count_called(delivery.target, [delivery], now=self._now())
         return message_of(delivery)

@@ -4,17 +4,18 @@ import asyncio
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from shardclock_server.keepers.keeper import Loop, Part
 from shardclock_server.sql.deliveries.claim import Claim, ClaimedDelivery, Lane
 from shardclock_server.sql.deliveries.settle import Settlement
 from shardclock_server.sql.endpoints.endpoints import WEBHOOK, EndpointName, disable_gone_endpoint, find_endpoints
 from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
-from shardclock_server.webhooks.addresses import Networks
 from shardclock_server.webhooks.endpoint import EndpointRules
 from shardclock_server.webhooks.sender import Sender, SenderSettings
 from shardclock_server.workers.budget import Budget
 from shardclock_server.workers.context import WorkerContext
 from shardclock_server.workers.endpoint_queue import EndpointQueue, Send
 
+REFRESH_S = 1.0  # between two looks for endpoints that must be read, if none is asked for
 NEW_BATCH = 100  # deliveries to new endpoints that one claim takes
 QUEUES_MAX = 1_000  # each scan asks all of them for their places
 
@@ -32,23 +33,20 @@ class Room:
     most: int
 
 
-class Endpoints:
+class Endpoints(Part):
     """Keep a queue for each endpoint to which something was sent lately, or whose breaker is open.
 
-    `asked` is set when endpoints must be read: then `refresh` reads them.
+    `asked` is set when endpoints must be read: then the next turn reads them. All deliveries are counted
+    together.
     """
 
     def __init__(
-        self,
-        context: WorkerContext,
-        *,
-        http: bool,
-        networks: Networks,
-        send: Send | None = None,
+        self, context: WorkerContext, lookups: Session, rules: EndpointRules, *, send: Send | None = None
     ) -> None:
         """Keep what a queue needs; without `send`, a sender of its own is opened with the first delivery."""
         self.asked = asyncio.Event()
-        self._rules = EndpointRules(http, networks)
+        self._lookups = lookups
+        self._rules = rules
         self._context = context
         self._queues: dict[Lane, EndpointQueue] = {}
         self._send = send
@@ -76,6 +74,19 @@ class Endpoints:
         if queue is None:
             queue = self._queues[lane] = self._queue(lane)
         queue.add(deliveries)
+
+    def loops(self) -> Sequence[Loop]:
+        """List the loop of endpoints."""
+        return [Loop("endpoints", self.turn, self.asked)]
+
+    async def turn(self) -> float:
+        """Make one turn of the endpoints' loop: read those to which something waits.
+
+        units:   returns the seconds to wait before the next turn
+        errors:  as `refresh`
+        """
+        await self.refresh(self._lookups)
+        return REFRESH_S
 
     async def refresh(self, session: Session) -> None:
         """Read what must be read, forget what is idle, and disable what answered that it wants no more.
@@ -126,7 +137,12 @@ class Endpoints:
         for queue in self._queues.values():
             queue.drop(lost)
 
-    def stop(self) -> set[asyncio.Task[None]]:
+    def stop(self) -> None:
+        """Send nothing more, and end the wait of the loop."""
+        self.asked.set()
+        self.end_calls()
+
+    def end_calls(self) -> set[asyncio.Task[None]]:
         """Send nothing more; return what is on the way."""
         return {task for queue in self._queues.values() for task in queue.stop()}
 
@@ -134,7 +150,7 @@ class Endpoints:
         """Give up what waits: attempts that did not take place."""
         return [settlement for queue in self._queues.values() for settlement in queue.give_back()]
 
-    async def close(self) -> None:
+    async def break_off(self) -> None:
         """Break off what is being sent, and close all connections."""
         await asyncio.gather(*(queue.close() for queue in self._queues.values()))
         if self._sender is not None:

@@ -160,7 +160,7 @@ class HandlerQueue:
     async def _follow(self, seat: Seat, start: Coroutine[Any, Any, None]) -> None:
         await start
         if seat.is_started:
-            self._context.claim_again(self._given_back)
+            self._context.claims.go_back_to(self._given_back)
             self._given_back = []
         self._changed.set()
 
@@ -169,12 +169,12 @@ class HandlerQueue:
         if (in_s := self._next_start_s()) is None:
             return
         if not self.is_up:
-            self._context.settle(self.give_back())
+            self._context.outcomes.settle(self.give_back())
         self._wake_in(in_s)
 
     def _give_back_uncalled(self, deliveries: Sequence[ClaimedDelivery]) -> None:
         """Give deliveries back as they were: they stay due since when they were, and come first again."""
-        self._context.settle([Settlement(it, None, delay_s=None) for it in deliveries])
+        self._context.outcomes.settle([Settlement(it, None, delay_s=None) for it in deliveries])
         self._given_back = [*self._given_back, *deliveries][-GIVEN_BACK_MAX:]
 
     def _count_failed_start(self, why: str) -> None:
@@ -193,9 +193,9 @@ class HandlerQueue:
         now_s = time.monotonic()
         if self._stopped:
             return False
-        if not self._context.may_call():
+        if not self._context.permits.may_call:
             # Nothing stays here: nobody would say when the hold is over.
-            self._context.settle(self.give_back())
+            self._context.outcomes.settle(self.give_back())
             return False
         if not (allowed := self._bucket.room(now_s)):
             self._wake_in(self._bucket.next_at_s(now_s) - now_s)
@@ -206,7 +206,7 @@ class HandlerQueue:
         if (seat := self._seat_for_next()) is None:
             return False
         if self._suspects:
-            return self._begin(seat, self._context.held([self._suspects.popleft()]), alone=True)
+            return self._begin(seat, self._context.permits.held([self._suspects.popleft()]), alone=True)
         if not self._waiting:
             return False
         most = self.spec.policy.batch if self.spec.takes_batch else min(seat.chunk, allowed)
@@ -230,15 +230,15 @@ class HandlerQueue:
         return min(1, len(chunk)) if self.spec.takes_batch else len(chunk)
 
     def _still_wanted(self, deliveries: Sequence[ClaimedDelivery]) -> list[ClaimedDelivery]:
-        held = self._context.held(deliveries)
-        if not (ended := ended_uncalled(held, self.spec.policy, now=self._context.now())):
+        held = self._context.permits.held(deliveries)
+        if not (ended := ended_uncalled(held, self.spec.policy, now=self._context.clock.now())):
             return held
-        self._context.settle(list(ended.values()))
+        self._context.outcomes.settle(list(ended.values()))
         return [it for it in held if it.claim not in ended]
 
     async def _call(self, seat: Seat, chunk: Sequence[ClaimedDelivery], *, alone: bool) -> None:
         try:
-            called = await seat.call(chunk, now=self._context.now)
+            called = await seat.call(chunk, now=self._context.clock.now)
             (self._suspects if alone else self._waiting).extendleft(reversed(called.uncalled))
             self._bucket.put_back(self._calls_of(chunk) - self._calls_of(called.chunk))
             if not alone:  # a suspect has been called before
@@ -247,7 +247,7 @@ class HandlerQueue:
         except Exception as error:  # noqa: BLE001 - a fault of ours costs these an attempt: they must not stay in hand
             self._log.exception("call broken off")
             why = Failed(f"the worker failed: {one_line(error)}")
-            self._context.settle([self._judged(it, why, now=self._context.now()) for it in chunk])
+            self._context.outcomes.settle([self._judged(it, why, now=self._context.clock.now()) for it in chunk])
         finally:
             self._changed.set()
 
@@ -255,9 +255,9 @@ class HandlerQueue:
         if called.outcomes is None:
             self._suspects.extend(called.chunk)
             return
-        now = self._context.now()
+        now = self._context.clock.now()
         self._tell(called)
-        self._context.settle(
+        self._context.outcomes.settle(
             [
                 self._judged(delivery, outcome, now=now, duration_s=called.each_s)
                 for delivery, outcome in zip(called.chunk, called.outcomes, strict=True)

@@ -2,15 +2,18 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from structlog.typing import FilteringBoundLogger
 
 from shardclock_server.keepers.loops import one_line
-from shardclock_server.sql.deliveries.claim import Claim
+from shardclock_server.sql.deliveries.claim import Claim, ClaimedDelivery
 from shardclock_server.sql.deliveries.settle import Settlement, Unsettled, settle_deliveries
 from shardclock_server.sql.halves import values_at_fault, write_in_halves
 from shardclock_server.sql.session import Session, StatementRefused, StoreLocked
+from shardclock_server.workers.claim_planner import ClaimPlanner
+from shardclock_server.workers.lease_table import LeaseTable
+from shardclock_server.workers.stats import WorkerStats
 
 # Between two statements, so that each settles many. Nobody waits for it: a call has ended, and its place is free.
 GAP_S = 0.01
@@ -23,20 +26,20 @@ WARY_S = 2.0  # after a locked row was met: while there may be others, none is w
 class Settler:
     """Collect how attempts ended, and settle them in batches.
 
-    `settled` is called after each statement, with what was sent and with those claims of it that are not ours any more.
-    What somebody has locked is kept, and sent again later: it keeps no other from being settled. `refused` is called
-    when Postgres refuses an outcome even without its own reason and result. Who holds `alone` has the rows for itself:
-    two statements of one worker that lock the same rows could wait for each other.
+    Outcomes whose rows are locked are retried later; they don't block the rest of the batch. A settled delivery leaves
+    `leases`. While `alone` is held no other statement settles: two statements of one worker that lock the same rows
+    could wait for each other.
     """
 
     def __init__(
         self,
         session: Session,
         holder: int,
+        leases: LeaseTable[ClaimedDelivery],
         *,
         batch: int,
-        settled: Callable[[Sequence[Settlement], frozenset[Claim]], None],
-        refused: Callable[[], None],
+        stats: WorkerStats,
+        planner: ClaimPlanner,
         log: FilteringBoundLogger,
     ) -> None:
         self.many = asyncio.Event()  # ends the wait between two turns
@@ -44,8 +47,9 @@ class Settler:
         self._session = session
         self._holder = holder
         self._batch = batch
-        self._settled = settled
-        self._refused = refused
+        self._leases = leases
+        self._stats = stats
+        self._planner = planner
         self._log = log
         self._waiting: list[Settlement] = []
         self._locked: list[Settlement] = []
@@ -55,6 +59,11 @@ class Settler:
     def __len__(self) -> int:
         """Count the outcomes that are not settled yet."""
         return len(self._waiting) + len(self._locked)
+
+    def settle(self, settlements: Sequence[Settlement]) -> None:
+        """Take outcomes of calls, which also free places for other deliveries."""
+        self.add(settlements)
+        self._planner.free_places()
 
     def add(self, settlements: Sequence[Settlement]) -> None:
         """Take outcomes that are to be settled soon."""
@@ -83,7 +92,8 @@ class Settler:
             if locked:
                 self._put_off([it for it in batch if it.delivery.claim in locked])
                 batch = [it for it in batch if it.delivery.claim not in locked]
-            self._settled(batch, lost)
+            self._leases.drop(it.delivery for it in batch)
+            self._stats.count_settled(batch, lost)
         return GAP_S
 
     async def settle_rest(self) -> None:
@@ -142,5 +152,5 @@ class Settler:
             if not again.are_values_at_fault:
                 raise
             self._log.error("not settled", timer_key=refused.delivery.timer_key, error=one_line(again))
-            self._refused()
+            self._stats.failures["settles"] += 1
             return Unsettled(lost=frozenset([refused.delivery.claim]))

@@ -1,7 +1,6 @@
 """A worker that acts when it is told to, and not in loops: for a test that moves the clock by hand."""
 
 import asyncio
-import time
 
 from shardclock_server.workers.worker import Worker
 
@@ -13,10 +12,11 @@ class SteppedWorker(Worker):
 
     async def begin(self) -> None:
         """Register the holder, and begin to call what the steps will claim."""
-        self._handlers.begin()
+        self.open()
         await self.beat_turn()
+        (endpoints,) = self.deliveries.endpoints.loops()
         self._endpoint_loop = asyncio.create_task(
-            self._loops.until_stopped("endpoints", self.endpoint_turn, self._endpoints.asked), name="endpoints"
+            self._loops.until_stopped(endpoints.name, endpoints.turn, self.deliveries.endpoints.asked), name="endpoints"
         )
 
     async def step(self) -> None:
@@ -27,7 +27,7 @@ class SteppedWorker(Worker):
         """
         again = True
         while again:
-            again = await self._claim(self._searches, self._search_scan(), time.monotonic())
+            again = await self.deliveries.claim_all()
             await self.finish()
 
     async def step_runs(self) -> None:
@@ -35,9 +35,9 @@ class SteppedWorker(Worker):
 
         errors:  as `step`
         """
-        if self._runner.has_jobs:
-            self._runner.look_soon()
-            await self.run_turn()
+        if self.runs.has_jobs:
+            self.runs.look_soon()
+            await self.runs.run_turn()
             await self.finish()
 
     async def finish(self) -> None:
@@ -45,10 +45,8 @@ class SteppedWorker(Worker):
 
         errors:  as `step`
         """
-        while len(self._hand):
-            await self._settler.turn()
-            self._loops.check()
-        await self._runner.until_ended()
+        await self.deliveries.finish(self._loops.check)
+        await self.runs.until_ended()
 
     async def end(self) -> None:
         """Break off what is being called, and end the holder."""
@@ -56,5 +54,4 @@ class SteppedWorker(Worker):
         if self._endpoint_loop is not None:
             await self._endpoint_loop
         await self._let_calls_end()
-        await self._handlers.close()
         await self._hand_back()

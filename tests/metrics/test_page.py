@@ -159,15 +159,20 @@ def test_every_label_has_a_known_and_small_set_of_values(family: Family) -> None
 
 
 @pytest.mark.parametrize(
-    ("file", "loops"),
+    ("files", "loops"),
     [
-        ("shards/shard.py", shardclock_server.shards.families.LOOPS),
-        ("workers/worker.py", shardclock_server.workers.families.LOOPS),
-        ("engine/engine.py", shardclock_server.engine.families.LOOPS),
+        (["shards/shard.py"], shardclock_server.shards.families.LOOPS),
+        (
+            ["workers/deliveries.py", "workers/endpoints.py", "workers/runs/runner.py"],
+            shardclock_server.workers.families.LOOPS,
+        ),
+        (["engine/engine.py"], shardclock_server.engine.families.LOOPS),
     ],
+    ids=["shard", "worker", "engine"],
 )
-def test_each_loop_of_a_keeper_is_reported(file: str, loops: tuple[str, ...]) -> None:
-    taken = re.findall(r"until_stopped\(\"(\w+)\"", (ROOT / file).read_text(encoding="utf-8"))
+def test_each_loop_of_a_keeper_is_reported(files: list[str], loops: tuple[str, ...]) -> None:
+    read = [(ROOT / file).read_text(encoding="utf-8") for file in ("keepers/keeper.py", *files)]
+    taken = [name for text in read for name in re.findall(r"(?:Loop|until_stopped)\(\"(\w+)\"", text)]
 
     assert set(taken) == set(loops), "one that is forgotten would fail unseen"
     assert set(loops) <= LOOP.values, "one that may not would have each report refused"

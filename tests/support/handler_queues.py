@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from shardclock import Completed, Outcome
 from shardclock_server.sql.deliveries.claim import Claim, ClaimedDelivery
@@ -28,18 +28,29 @@ class Running:
         self.may_call = True
         self.stats = WorkerStats([spec.target])
         self.broken: list[BaseException] = []
-        self.claim_again: list[ClaimedDelivery] = []
+        self.claimed_again: list[ClaimedDelivery] = []
         context = WorkerContext(
-            settle=self.settled.extend,
-            may_call=lambda: self.may_call,
-            held=lambda deliveries: [it for it in deliveries if it.claim not in self.lost],
-            claim_again=self.claim_again.extend,
-            now=lambda: NOON + timedelta(seconds=1),
+            outcomes=self,
+            permits=self,
+            claims=self,
+            clock=self,
             stats=self.stats,
             broken=self.broken.append,
             jitter=random.uniform,
         )
         self.queue = HandlerQueue(spec, context, start=start)
+
+    def settle(self, settlements: Sequence[Settlement]) -> None:
+        self.settled.extend(settlements)
+
+    def held(self, deliveries: Sequence[ClaimedDelivery]) -> list[ClaimedDelivery]:
+        return [it for it in deliveries if it.claim not in self.lost]
+
+    def go_back_to(self, deliveries: Sequence[ClaimedDelivery]) -> None:
+        self.claimed_again.extend(deliveries)
+
+    def now(self) -> datetime:
+        return NOON + timedelta(seconds=1)
 
     def ends(self) -> dict[int, Ending | None]:
         """Say how each delivery ended."""

@@ -42,8 +42,8 @@ async def working(
     run = asyncio.create_task(worker.run())
     try:
         if is_up:
-            worker._handlers.add(spec.target, [])
-            await eventually(lambda: worker._handlers.places[spec.target] > 0)
+            worker.deliveries.handlers.add(spec.target, [])
+            await eventually(lambda: worker.deliveries.handlers.places[spec.target] > 0)
         await eventually(lambda: assigned(dsn, worker.holder))
         yield worker
     finally:

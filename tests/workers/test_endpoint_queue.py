@@ -16,12 +16,14 @@ from typing import Any
 import pytest
 
 import shardclock_server.workers.endpoint_queue
+from shardclock_server.sql.deliveries.claim import ClaimedDelivery
 from shardclock_server.sql.deliveries.settle import Ending, Settlement
 from shardclock_server.sql.endpoints.endpoints import EndpointName, StoredEndpoint
 from shardclock_server.webhooks.answers import Answer, Delivered, Fault, Gone, Retry
 from shardclock_server.webhooks.endpoint import Endpoint, EndpointRules
 from shardclock_server.webhooks.policy import policy_of
 from shardclock_server.webhooks.sender import Message
+from shardclock_server.workers.claim_planner import ClaimPlanner
 from shardclock_server.workers.context import WorkerContext
 from shardclock_server.workers.endpoint_queue import EndpointQueue, message_of, settlement_after
 from shardclock_server.workers.stats import WorkerStats
@@ -63,18 +65,18 @@ class Bench:
     stored: StoredEndpoint | None = STORED
     asked: int = 0
     settled: list[Settlement] = field(default_factory=list)
-    clock: datetime = NOON
+    moment: datetime = NOON
     stats: WorkerStats = field(default_factory=WorkerStats)
+    may_call: bool = True
     is_held: bool = True  # what is in hand
 
     def __post_init__(self) -> None:
         self.broken: list[BaseException] = []
         context = WorkerContext(
-            settle=self._settle,
-            may_call=lambda: True,
-            held=lambda deliveries: list(deliveries) if self.is_held else [],
-            claim_again=lambda _: None,
-            now=lambda: self.clock,
+            outcomes=self,
+            permits=self,
+            claims=ClaimPlanner(),
+            clock=self,
             stats=self.stats,
             broken=self.broken.append,
             jitter=lambda _, most: most,
@@ -85,8 +87,14 @@ class Bench:
         """Return how each settled attempt ended, by timer."""
         return {it.delivery.timer_key: it.ending for it in self.settled}
 
-    def _settle(self, settlements: Sequence[Settlement]) -> None:
+    def settle(self, settlements: Sequence[Settlement]) -> None:
         self.settled.extend(settlements)
+
+    def held(self, deliveries: Sequence[ClaimedDelivery]) -> list[ClaimedDelivery]:
+        return list(deliveries) if self.is_held else []
+
+    def now(self) -> datetime:
+        return self.moment
 
     def _learn(self) -> None:
         self.asked += 1
@@ -162,7 +170,7 @@ async def test_the_wait_for_a_turn_counts_as_lag() -> None:
     async with bench(Sent(turn=turn)) as it:
         it.queue.add([delivery(1)])
         await eventually(lambda: it.asked == 1)
-        it.clock = NOON + timedelta(seconds=40)
+        it.moment = NOON + timedelta(seconds=40)
         turn.set()
         await eventually(lambda: len(it.settled) == 1)
 

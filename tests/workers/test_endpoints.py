@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from datetime import datetime
 from itertools import count
 from typing import Any, cast
 
@@ -14,12 +15,12 @@ import pytest
 from shardclock_server.sql.deliveries.claim import ClaimedDelivery, Lane
 from shardclock_server.sql.deliveries.settle import Settlement
 from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
-from shardclock_server.webhooks.addresses import Networks
 from shardclock_server.webhooks.answers import Answer, Delivered
-from shardclock_server.webhooks.endpoint import Endpoint
+from shardclock_server.webhooks.endpoint import Endpoint, EndpointRules
 from shardclock_server.webhooks.sender import Message
 from shardclock_server.workers import budget
 from shardclock_server.workers.budget import NEW_PLACES, Load
+from shardclock_server.workers.claim_planner import ClaimPlanner
 from shardclock_server.workers.context import WorkerContext
 from shardclock_server.workers.endpoint_queue import GoneAt, NotNow, Send
 from shardclock_server.workers.endpoints import Endpoints
@@ -59,29 +60,45 @@ def settled() -> list[Settlement]:
     return []
 
 
+class Calling:
+    """Record outcomes; permit calls of all deliveries, or of none."""
+
+    def __init__(self, settled: list[Settlement], *, holds: bool) -> None:
+        self._settled = settled
+        self._holds = holds
+        self.may_call = True
+
+    def settle(self, settlements: Sequence[Settlement]) -> None:
+        self._settled.extend(settlements)
+
+    def held(self, deliveries: Sequence[ClaimedDelivery]) -> list[ClaimedDelivery]:
+        return list(deliveries) if self._holds else []
+
+    def now(self) -> datetime:
+        return NOON
+
+
 @asynccontextmanager
 async def opened(
-    settled: list[Settlement],
-    send: Send | None = None,
-    held: Callable[[Sequence[ClaimedDelivery]], list[ClaimedDelivery]] = list,
+    settled: list[Settlement], send: Send | None = None, *, holds: bool = True
 ) -> AsyncIterator[Endpoints]:
     """Set up the endpoints of a worker, and close them."""
     broken: list[BaseException] = []
+    calling = Calling(settled, holds=holds)
     context = WorkerContext(
-        settle=settled.extend,
-        may_call=lambda: True,
-        held=held,
-        claim_again=lambda _: None,
-        now=lambda: NOON,
+        outcomes=calling,
+        permits=calling,
+        claims=ClaimPlanner(),
+        clock=calling,
         stats=WorkerStats(),
         broken=broken.append,
         jitter=random.uniform,
     )
-    one = Endpoints(context, http=False, networks=Networks(), send=send)
+    one = Endpoints(context, cast("Session", Rows()), EndpointRules(), send=send)
     try:
         yield one
     finally:
-        await one.close()
+        await one.break_off()
     assert broken == []
 
 
@@ -145,7 +162,7 @@ async def test_nothing_is_written_that_is_not_in_hand_when_its_turn_comes(settle
             raise
 
     enabled = ROW | {"disabled_at": None, "disabled_why": None}
-    async with opened(settled, in_turn, held=lambda _: []) as endpoints:
+    async with opened(settled, in_turn, holds=False) as endpoints:
         endpoints.add(OTHER, [delivery(1, target=OTHER.target, tenant_id=OTHER.tenant_id)])
         await endpoints.refresh(cast("Session", Rows(enabled)))
         await eventually(lambda: refused == [OTHER.tenant_id])

@@ -29,7 +29,7 @@ async def test_until_its_process_is_up_it_has_nothing_in_hand() -> None:
         assert it.ends() == {1: None, 2: None}
         assert not any(one.fails for one in it.settled)
         await eventually(lambda: it.queue.places > 1)
-        assert [one.timer_key for one in it.claim_again] == [1, 2], "they are claimed as soon as it is up"
+        assert [one.timer_key for one in it.claimed_again] == [1, 2], "they are claimed as soon as it is up"
     assert len(processes.started) == 1
     assert processes.chunks == []
     assert [one.delay_s for one in it.settled] == [None, None], "they are due as they were"

@@ -12,8 +12,8 @@ from typing import Any
 import asyncpg
 import pytest
 
+import shardclock_server.workers.deliveries
 import shardclock_server.workers.settler
-import shardclock_server.workers.worker
 from shardclock_server.sql.deliveries.claim import Renewal, renew_deliveries
 from shardclock_server.sql.deliveries.settle import Unsettled, settle_deliveries
 from shardclock_server.workers.claim_planner import ClaimPlanner
@@ -119,8 +119,8 @@ async def test_leases_are_renewed_in_batches(dsn: str, shard: HolderClient, monk
         batches.append(len(old))
         return await renew_deliveries(session, holder, old, **more)
 
-    monkeypatch.setattr(shardclock_server.workers.worker, "RENEWED_MAX", 2)
-    monkeypatch.setattr(shardclock_server.workers.worker, "renew_deliveries", renew)
+    monkeypatch.setattr(shardclock_server.workers.deliveries, "RENEWED_MAX", 2)
+    monkeypatch.setattr(shardclock_server.workers.deliveries, "renew_deliveries", renew)
     processes = Processes(gate=asyncio.Event())
     keys = await deliver(shard, 5)
     async with working(dsn, processes, settings=SHORT) as worker:

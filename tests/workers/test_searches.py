@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-import shardclock_server.workers.worker
+import shardclock_server.workers.deliveries
 from shardclock_server.sql.deliveries.claim import DeliveryScan, DeliveryScanResult, claim_deliveries
 from shardclock_server.sql.session import StoreUnavailable
 from tests.support.deliveries import HANDLER, deliver, deliveries
@@ -30,7 +30,7 @@ async def test_a_search_that_gets_no_answer_stops_no_claim(
         found += result.lanes
         return result
 
-    monkeypatch.setattr(shardclock_server.workers.worker, "claim_deliveries", answers_once)
+    monkeypatch.setattr(shardclock_server.workers.deliveries, "claim_deliveries", answers_once)
     await deliver(shard)
     async with working(dsn, Processes()) as worker:
         await eventually(lambda: _all_have_ended(dsn))
@@ -46,10 +46,10 @@ async def test_of_a_handler_that_is_never_half_empty_a_search_takes_what_its_cla
 ) -> None:
     processes = Processes(gate=asyncio.Event())
     async with working(dsn, processes, spec_of(concurrency=4)) as worker:
-        half = worker._handlers.places[HANDLER] // 2 + 1
+        half = worker.deliveries.handlers.places[HANDLER] // 2 + 1
         await deliver(shard, half)
         await eventually(lambda: len(worker) == half)
-        assert worker._handlers.places[HANDLER] == 0
+        assert worker.deliveries.handlers.places[HANDLER] == 0
 
         (passed,) = await deliver(shard)
         await eventually(lambda: len(worker) == half + 1)

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+import shardclock_server.workers.deliveries
 import shardclock_server.workers.settler
-import shardclock_server.workers.worker
 from shardclock import Completed, Failed
 from shardclock_server.sql.cluster.holders import WORKER, Incarnation, end_holders
 from shardclock_server.sql.deliveries.claim import (
@@ -145,7 +145,7 @@ async def test_a_lease_counts_from_when_postgres_gave_it_however_late_the_answer
         called.append(it.claims)
         return Completed()
 
-    monkeypatch.setattr(shardclock_server.workers.worker, "claim_deliveries", claim_late)
+    monkeypatch.setattr(shardclock_server.workers.deliveries, "claim_deliveries", claim_late)
     await deliver(shard)
     async with working(dsn, Processes(play), settings=settings):
         await eventually(lambda: _is(dsn, 0))
@@ -257,7 +257,7 @@ async def test_a_worker_calls_nothing_more_of_what_it_has_lost(
         assert processes.gate is not None
         processes.gate.set()
         await eventually(lambda: worker.stats.lost == 1)
-        assert len(worker._handlers) == 0
+        assert len(worker.deliveries.handlers) == 0
 
     monkeypatch.undo()
     assert processes.chunks == [keys[:1]], "the others were not begun"
@@ -279,17 +279,17 @@ async def test_what_was_not_called_because_its_lease_ran_out_is_claimed_again(
     keys = await deliver(shard, 3)
     async with working(dsn, processes, spec_of(is_async=False), settings) as worker:
         await eventually(lambda: processes.chunks == [keys[:1]] and len(worker) == 3)
-        monkeypatch.setattr(shardclock_server.workers.worker, "renew_deliveries", away)
+        monkeypatch.setattr(shardclock_server.workers.deliveries, "renew_deliveries", away)
         monkeypatch.setattr(ClaimPlanner, "known", lambda *_: None)
         monkeypatch.setattr(ClaimPlanner, "search_pause_s", lambda *_: 0.05)
-        await eventually(lambda: len(worker._hand.renewed_before(time.monotonic() - 0.7)) == 3)
+        await eventually(lambda: len(worker.deliveries._leases.renewed_before(time.monotonic() - 0.7)) == 3)
         assert processes.gate is not None
         processes.gate.set()
-        await eventually(lambda: len(worker._handlers) == 0)
+        await eventually(lambda: len(worker.deliveries.handlers) == 0)
 
         # Renewals go on before anything is claimed
-        monkeypatch.setattr(shardclock_server.workers.worker, "renew_deliveries", renew_deliveries)
-        await eventually(lambda: not worker._hand.renewed_before(time.monotonic() - 0.7))
+        monkeypatch.setattr(shardclock_server.workers.deliveries, "renew_deliveries", renew_deliveries)
+        await eventually(lambda: not worker.deliveries._leases.renewed_before(time.monotonic() - 0.7))
         monkeypatch.undo()
 
         await eventually(lambda: _is(dsn, 0))
@@ -316,12 +316,12 @@ async def test_leases_are_not_renewed_while_outcomes_are_settled(
         return ours
 
     monkeypatch.setattr(shardclock_server.workers.settler, "settle_deliveries", slowly)
-    monkeypatch.setattr(shardclock_server.workers.worker, "renew_deliveries", renew)
+    monkeypatch.setattr(shardclock_server.workers.deliveries, "renew_deliveries", renew)
     settings = QUICK.model_copy(update={"delivery_lease_s": 0.6, "statement_timeout_s": 0.5})
     await deliver(shard)
     async with working(dsn, Processes(), settings=settings) as worker:
         await settling.wait()
-        await eventually(lambda: bool(worker._hand.renewed_before(time.monotonic() - 0.3)))
+        await eventually(lambda: bool(worker.deliveries._leases.renewed_before(time.monotonic() - 0.3)))
         assert not renewed.is_set()
         gate.set()
         await eventually(lambda: _is(dsn, 0))
@@ -332,11 +332,11 @@ async def test_a_hint_that_comes_right_after_another_one_is_not_lost(
     dsn: str, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a worker that looks only when a hint comes, and rests for a second after each
-    monkeypatch.setattr(shardclock_server.workers.worker, "HINT_GAP_S", 1.0)
+    monkeypatch.setattr(shardclock_server.workers.deliveries, "HINT_GAP_S", 1.0)
     settings = QUICK.model_copy(update={"delivery_poll_s": 600.0})
     processes = Processes()
     async with working(dsn, processes, settings=settings) as worker:
-        await eventually(lambda: worker._hints._on is not None)
+        await eventually(lambda: worker.deliveries._hints._on is not None)
         (first,) = await deliver(shard)
         await send_delivery_hint(shard.session)
         await eventually(lambda: processes.chunks == [[first]] and len(worker) == 0)

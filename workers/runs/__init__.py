@@ -4,6 +4,7 @@ The worker begins a run by one statement and ends it by one: docs/decisions/0042
 somebody wants the run to end, whether its lease goes on, and what the run has said.
 
     runner   the loops: begin, watch, end
+    table    the runs in hand and under way, with their leases
     watch    what the worker hears of its runs and tells of them, and their leases
     writer   what runs do and how they end, until Postgres has taken it
     live     one run, from its begin to its end

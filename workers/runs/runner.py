@@ -5,24 +5,22 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from structlog.typing import FilteringBoundLogger
-
 from shardclock import JobPolicy
 from shardclock_server.jobs.ending import Asked, Ending, crash_of
 from shardclock_server.jobs.policy import read_policy
 from shardclock_server.jobs.spec import InvalidJob, JobSpec
 from shardclock_server.jobs.states import RunOutcome
-from shardclock_server.sql.deliveries.claim import Claim
+from shardclock_server.keepers.keeper import Loop, Part
+from shardclock_server.keepers.registration import Registration
 from shardclock_server.sql.jobs.declare import FORGOTTEN_MAX, MENDED_MAX, mend_job_waits, prune_runs, tend_jobs
 from shardclock_server.sql.jobs.runs import BegunRun, EndedRun, RunsInHand, begin_runs
-from shardclock_server.sql.session import Session
-from shardclock_server.workers.hand import Hand
 from shardclock_server.workers.runs.lifetime import MARGIN_S
 from shardclock_server.workers.runs.live import START_AGAIN_S, LiveRun
 from shardclock_server.workers.runs.look_planner import LookPlanner
 from shardclock_server.workers.runs.needs import Needs
 from shardclock_server.workers.runs.places import BUSY_S, Places, not_started
 from shardclock_server.workers.runs.process import RunProcess
+from shardclock_server.workers.runs.table import RunTable
 from shardclock_server.workers.runs.watch import RunWatch
 from shardclock_server.workers.runs.writer import RunWriter
 from shardclock_server.workers.surroundings import Surroundings
@@ -43,43 +41,46 @@ class RunLimits:
     poll_s: float
 
 
-class JobRunner:
+class JobRunner(Part):
     """Make runs of an app's jobs: of each job one at a time, and no more at a time than there are places."""
 
     def __init__(
         self,
-        holder: int,
+        registration: Registration,
         specs: Sequence[JobSpec],
         settings: RunLimits,
         *,
         start: Callable[[Needs], RunProcess],
-        session: Callable[[str], Session],
-        log: FilteringBoundLogger,
-        surroundings: Surroundings | None = None,
+        surroundings: Surroundings,
     ) -> None:
-        around = surroundings or Surroundings()
+        around, session, log = surroundings, registration.session, registration.log
+        holder = self._holder = registration.holder
+        self._heartbeat = registration.heartbeat
         self.soon = asyncio.Event()
-        self._holder = holder
         self._specs = {spec.reference: spec for spec in specs}
         self._settings = settings
         self._places = Places(settings.places, start=start, ahead_max=around.ahead_max)
         self._planner = LookPlanner(settings.poll_s, settings.places)
         self._runs, self._tends = session("runs"), session("tends")
-        self._hand = Hand[BegunRun]()
-        self._writer = RunWriter(self._runs, holder, self._hand, self.soon, log=log)
+        self._table = RunTable(settings.lease_s)
+        self._writer = RunWriter(self._runs, holder, self._table, self.soon, log=log)
+        self.watch = RunWatch(session("watches"), holder, self._table, log=log)
         self._log = log
         self._jitter = around.jitter
         self._has_node = around.has_node
-        self._live: dict[Claim, LiveRun] = {}
-        self.watch = RunWatch(session("watches"), holder, settings.lease_s, hand=self._hand, live=self._live, log=log)
-        self._making: dict[Claim, asyncio.Task[None]] = {}
-        self._without_node: set[Claim] = set()  # in a place, and waiting for a node that has what they need
         self._prune_at_s = 0.0
         self._stopped = False
 
     def __len__(self) -> int:
         """Count the runs in hand."""
-        return len(self._hand)
+        return len(self._table)
+
+    def loops(self) -> Sequence[Loop]:
+        """List the loops of runs; without jobs, the one that maintains the table of jobs."""
+        tends = Loop("tends", self.tend_turn)
+        if not self.has_jobs:
+            return [tends]
+        return [Loop("runs", self.run_turn, self.soon), Loop("watches", self.watch.turn), tends]
 
     @property
     def has_jobs(self) -> bool:
@@ -98,6 +99,10 @@ class JobRunner:
         """Look in the next turn, and make it soon."""
         self._planner.ask()
         self.soon.set()
+
+    async def run_turn(self) -> float:
+        """Make one turn of the runs' loop: end runs of jobs that have ended, and begin those that are due."""
+        return await self.turn(may_begin=self._heartbeat.began)
 
     async def turn(self, *, may_begin: bool) -> float:
         """Write what runs do now, end those that have ended, and begin others.
@@ -139,33 +144,30 @@ class JobRunner:
 
     async def until_ended(self) -> None:
         """Wait until no run is under way, and write how all of them ended."""
-        while self._making or len(self._writer):
-            if self._making:
-                await asyncio.wait(self._making.values(), return_when=asyncio.FIRST_COMPLETED)
+        while (tasks := self._table.tasks) or len(self._writer):
+            if tasks:
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             await self.turn(may_begin=False)
 
-    def stop(self) -> set[asyncio.Task[None]]:
-        """Begin no more, and tell what runs to end; return the runs that are under way."""
+    def stop(self) -> None:
+        """End the wait of the loop."""
+        self.look_soon()
+
+    def end_calls(self) -> set[asyncio.Task[None]]:
+        """Begin no more, and ask the runs that are under way to end; return them."""
         self._stopped = True
-        for it in self._live.values():
-            it.ask(Asked.BY_DRAIN, "its worker leaves")
+        self._table.ask_all(Asked.BY_DRAIN, "its worker leaves")
         self.soon.set()
-        return set(self._making.values())
+        return self._table.tasks
 
     async def break_off(self) -> None:
         """End what still runs, and its processes; its starts are made again by others."""
-        for task in self._making.values():
-            task.cancel()
-        await asyncio.gather(*self._making.values(), return_exceptions=True)
-        live = list(self._live.values())
-        endings = await asyncio.gather(*(it.break_off("its worker left, and it was broken off") for it in live))
-        for it, ending in zip(live, endings, strict=True):
+        for it, ending in await self._table.break_off("its worker left, and it was broken off"):
             if not it.is_lost:
                 self._writer.end(EndedRun(it.run, ending))
-        self._live.clear()
         self._places.end()
 
-    async def write_rest(self) -> None:
+    async def hand_back(self) -> None:
         """Write how all runs have ended.
 
         errors:  StoreUnavailable  the outcome is unknown: the leases run out by themselves
@@ -196,10 +198,11 @@ class JobRunner:
             places=self._places.room if self._specs else 0,
             reserving=self._places.room_reserving if self._specs else 0,
             lease_s=self._settings.lease_s,
-            hand=self._runs_in_hand(),
+            # A lost run has left the hand, and its process may live for a moment.
+            hand=RunsInHand(self._table.timer_keys, self._writer.ending),
             look=look,
         )
-        self._hand.take(begun.runs, now_s=sent_s)
+        self._table.take(begun.runs, now_s=sent_s)
         for run in begun.runs:
             try:
                 self._take(run, sent_s)
@@ -209,10 +212,6 @@ class JobRunner:
                 ending = Ending(RunOutcome.INTERRUPTED, delay_s=START_AGAIN_S, reason=not_started(error))
                 self._writer.end(EndedRun(run, ending))
         self._planner.learn(time.monotonic(), begun, look=look, free=self._places.room)
-
-    def _runs_in_hand(self) -> RunsInHand:
-        # One that was lost has left the hand, and its process may live for a moment.
-        return RunsInHand([key for key, _ in {*self._live, *self._hand.claims}], self._writer.ending)
 
     def _take(self, run: BegunRun, sent_s: float) -> None:
         if run.crashed:
@@ -237,7 +236,7 @@ class JobRunner:
     def _make(self, run: BegunRun, policy: JobPolicy, sent_s: float) -> None:
         needs = Needs.of(self._specs[run.function].priority, policy)
         has_node = self._has_node(needs)
-        if not has_node and self._without_node:
+        if not has_node and self._table.awaits_node:
             # An autoscaler may bring a node, but only for what waits: one does.
             reason = f"no node has {needs}, and another run waits in its place for a node to come"
             self._writer.end(EndedRun(run, Ending(RunOutcome.INTERRUPTED, delay_s=NO_NODE_S, reason=reason)))
@@ -253,14 +252,11 @@ class JobRunner:
         self._places.take(needs, live)
         if live.process is None:
             asyncio.get_running_loop().call_later(BUSY_S, self._places.hurry, live)
-        if not has_node:
-            self._without_node.add(run.claim)
-        self._live[run.claim] = live
-        self._making[run.claim] = asyncio.create_task(self._made(live, needs), name=run.run_id)
+        self._table.make(live, self._made(live, needs), awaits_node=not has_node)
 
     async def _made(self, live: LiveRun, needs: Needs) -> None:
         ended = await live.make()
-        self._forget(live.run.claim)
+        self._table.end_making(live.run.claim)
         if live.is_lost or not live.is_called:
             self._writer.uncall(live.run)
         if not live.is_lost:
@@ -286,10 +282,5 @@ class JobRunner:
             )
 
     def _call(self, live: LiveRun) -> None:
-        self._without_node.discard(live.run.claim)
+        self._table.call(live)
         self._writer.call(live.run)
-
-    def _forget(self, claim: Claim) -> None:
-        for known in (self._live, self._making):
-            known.pop(claim, None)
-        self._without_node.discard(claim)

@@ -15,7 +15,7 @@ from shardclock_server.sql.deliveries.claim import Claim
 from shardclock_server.sql.halves import values_at_fault, write_in_halves
 from shardclock_server.sql.jobs.runs import BegunRun, EndedRun, How, advance_runs, end_runs, record_late_runs
 from shardclock_server.sql.session import Session, StatementRefused
-from shardclock_server.workers.hand import Hand
+from shardclock_server.workers.runs.table import RunTable
 
 T = TypeVar("T")
 ENDS_MAX = 200  # by one statement
@@ -35,14 +35,14 @@ class RunWriter:
         self,
         session: Session,
         holder: int,
-        hand: Hand[BegunRun],
+        table: RunTable,
         soon: asyncio.Event,
         *,
         log: FilteringBoundLogger,
     ) -> None:
         self._session = session
         self._holder = holder
-        self._hand = hand
+        self._table = table
         self._soon = soon
         self._log = log
         self._advances: list[_Advance] = []
@@ -172,7 +172,7 @@ class RunWriter:
         self._advances = [it for it in self._advances if it[0].claim not in claims]
         for run in taken:
             self.uncall(run)
-        self._hand.drop(taken)
+        self._table.drop(taken)
 
 
 def _first_of_each(items: Iterable[T], key: Callable[[T], Hashable]) -> list[T]:

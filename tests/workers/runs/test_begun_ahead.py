@@ -91,7 +91,7 @@ async def test_what_was_begun_ahead_of_a_run_that_lasts_is_put_back_and_made_lat
     async with running_jobs(dsn, processes, SPECS, ONE_PLACE) as worker:
         await eventually(lambda: len(processes.orders) == 11)
         await eventually(lambda: _has_put_back(dsn))
-        await eventually(lambda: len(worker._runner) == 1)
+        await eventually(lambda: len(worker.runs) == 1)
         left = await query(dsn, "select target, next_attempt_at from shardclock.deliveries where claimed_by is null")
         assert {*left} <= {*due}, "they keep their turn"
         gate.set()
@@ -122,7 +122,7 @@ async def test_a_worker_that_leaves_puts_back_what_it_has_begun_ahead(dsn: str, 
     await fire(shard)
 
     async with running_jobs(dsn, processes, SPECS, ONE_PLACE) as worker:
-        await eventually(lambda: len(processes.orders) == 11 and len(worker._runner) > 1)
+        await eventually(lambda: len(processes.orders) == 11 and len(worker.runs) > 1)
 
     reasons = await query(dsn, "select distinct reason from shardclock.job_runs where outcome = 'INTERRUPTED'")
     assert "its worker left; it had not begun" in {row["reason"] for row in reasons}

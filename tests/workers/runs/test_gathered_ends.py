@@ -57,7 +57,7 @@ async def one_has_ended(dsn: str, shard: HolderClient) -> AsyncIterator[tuple[Wo
     async with running_jobs(dsn, start, SPECS, SELDOM) as worker:
 
         def are_called() -> bool:
-            worker._runner.look_soon()
+            worker.runs.look_soon()
             return len(processes.orders) == 2
 
         await eventually(are_called)
@@ -85,10 +85,10 @@ async def test_a_start_is_not_skipped_because_of_a_run_whose_end_waits(
 
     async with one_has_ended(dsn, shard) as (worker, gate):
         gate.set()
-        await eventually(lambda: len(worker._runner._writer) == 1)
+        await eventually(lambda: len(worker.runs._writer) == 1)
         await query(dsn, "select shardclock.run_job('refresh')")
         await fire(shard)
-        worker._runner.look_soon()
+        worker.runs.look_soon()
         await eventually(lambda: _counts(dsn, "refresh", 1))
 
     assert await outcomes(dsn) == {"SUCCEEDED": 2}
@@ -99,7 +99,7 @@ async def test_a_start_is_not_skipped_because_of_a_run_that_ended_while_another_
     dsn: str, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with one_has_ended(dsn, shard) as (worker, gate):
-        writer, written = worker._runner._writer, asyncio.Event()
+        writer, written = worker.runs._writer, asyncio.Event()
 
         async def end(session: Session, holder: int, ended: Sequence[EndedRun]) -> dict[Claim, How]:
             await written.wait()
@@ -108,13 +108,13 @@ async def test_a_start_is_not_skipped_because_of_a_run_that_ended_while_another_
         monkeypatch.setattr(shardclock_server.workers.runs.writer, "end_runs", end)
         await query(dsn, "select shardclock.run_job('first')")
         await fire(shard)
-        worker._runner.look_soon()
+        worker.runs.look_soon()
         await eventually(lambda: len(writer) == 1)
         gate.set()
         await eventually(lambda: len(writer) == 2)
         await query(dsn, "select shardclock.run_job('refresh')")
         await fire(shard)
-        worker._runner.look_soon()
+        worker.runs.look_soon()
         written.set()
         await eventually(lambda: _counts(dsn, "refresh", 2))
 
@@ -138,12 +138,12 @@ async def test_a_run_whose_end_waits_has_not_crashed_whatever_a_clock_says(
         with monkeypatch.context() as locked:
             locked.setattr(shardclock_server.workers.runs.writer, "end_runs", find_locked)
             gate.set()
-            await eventually(lambda: len(worker._runner._writer) == 1)
+            await eventually(lambda: len(worker.runs._writer) == 1)
             await query(dsn, "update shardclock.deliveries set claimed_until = now() - interval '1 second'")
             locked.setattr(shardclock_server.workers.runs.runner, "begin_runs", begin)
-            worker._runner.look_soon()
+            worker.runs.look_soon()
             await eventually(lambda: bool(looks))
-        worker._runner.look_soon()
+        worker.runs.look_soon()
         await eventually(lambda: _counts(dsn, "refresh", 1))
 
     assert looks[0].runs == []

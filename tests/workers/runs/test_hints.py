@@ -60,7 +60,7 @@ async def test_hints_of_other_deliveries_cost_no_look_and_a_start_begins_with_it
     processes = RunProcesses()
     spec = job_spec(every_s=3_600.0)
     async with running_jobs(dsn, processes, [spec], NO_POLLS) as worker:
-        await eventually(lambda: worker._heartbeat.began and worker._hints._on is not None)
+        await eventually(lambda: worker._heartbeat.began and worker.deliveries._hints._on is not None)
         for number in range(HINTS):
             await deliver(shard)
             await send_delivery_hint(shard.session)
@@ -86,7 +86,7 @@ async def test_a_start_that_waits_for_its_job_s_run_begins_with_its_end(
     await declare(dsn, spec)
     await fire(shard)
     async with running_jobs(dsn, processes, [spec], NO_POLLS) as worker:
-        await eventually(lambda: worker._heartbeat.began and worker._hints._on is not None)
+        await eventually(lambda: worker._heartbeat.began and worker.deliveries._hints._on is not None)
         await send_delivery_hint(shard.session)
         await eventually(lambda: len(processes.orders) == 1)
         await query(dsn, "select shardclock.run_job('refresh', null)")
@@ -109,7 +109,7 @@ async def test_a_start_that_nobody_can_begin_yet_costs_few_looks_however_many_hi
     await query(dsn, "update shardclock.jobs set not_before = now() + interval '1 hour'")
     await fire(shard)
     async with running_jobs(dsn, RunProcesses(), [spec], NO_POLLS) as worker:
-        await eventually(lambda: worker._heartbeat.began and worker._hints._on is not None)
+        await eventually(lambda: worker._heartbeat.began and worker.deliveries._hints._on is not None)
         for number in range(3 * HINTS):
             await send_delivery_hint(shard.session)
             await eventually(partial(_has_heard, heard, number + 1))

@@ -111,14 +111,14 @@ async def test_a_run_is_killed_with_its_worker_also_when_postgres_takes_nothing_
     spec, processes = job_spec(every_s=3_600.0), RunProcesses(gate=asyncio.Event(), heeds=False)
     await declare(dsn, spec)
     await fire(shard)
-    monkeypatch.setattr("shardclock_server.workers.worker.CALLS_END_S", 0.05)
+    monkeypatch.setattr("shardclock_server.keepers.keeper.CALLS_END_S", 0.05)
 
     async def refuse() -> None:
         raise StoreUnavailable("no answer")
 
     async with running_jobs(dsn, processes, [spec]) as worker:
         await eventually(lambda: is_in(dsn, "RUNNING"))
-        worker._settler.settle_rest = refuse  # type: ignore[method-assign]
+        worker.deliveries._settler.settle_rest = refuse  # type: ignore[method-assign]
 
     assert [process.killed for _, process in processes.started] == [True]
 
@@ -136,8 +136,8 @@ async def test_a_run_that_ends_at_a_drain_while_its_job_is_locked_for_a_moment_i
         await lock.start()
         await connection.execute("select from shardclock.jobs for update")
         gate.set()
-        await eventually(lambda: len(worker._runner._writer) == 1)
-        write_rest = worker._runner.write_rest
+        await eventually(lambda: len(worker.runs._writer) == 1)
+        write_rest = worker.runs.hand_back
 
         async def write_rest_then_unlock() -> None:
             writing = asyncio.ensure_future(write_rest())
@@ -145,7 +145,7 @@ async def test_a_run_that_ends_at_a_drain_while_its_job_is_locked_for_a_moment_i
             await lock.rollback()
             await writing
 
-        worker._runner.write_rest = write_rest_then_unlock  # type: ignore[method-assign]
+        worker.runs.hand_back = write_rest_then_unlock  # type: ignore[method-assign]
     await connection.close()
 
     assert await outcomes(dsn) == {"SUCCEEDED": 1}

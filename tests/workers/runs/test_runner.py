@@ -207,9 +207,9 @@ async def test_nothing_is_remembered_of_a_run_that_another_worker_has_ended(dsn:
         await query(dsn, "update shardclock.jobs set run_claims = run_claims + 1")
 
         await eventually(lambda: processes.started[0][1].killed)
-        await eventually(lambda: not worker._runner._live)
+        await eventually(lambda: not worker.runs._table.live)
 
-        assert not worker._runner._writer._called
+        assert not worker.runs._writer._called
 
 
 async def test_what_a_run_says_is_seen_while_it_runs(dsn: str, shard: HolderClient) -> None:

@@ -14,7 +14,7 @@ from shardclock_server.jobs.ending import Ending
 from shardclock_server.jobs.states import RunOutcome
 from shardclock_server.sql.jobs.runs import BegunRun, EndedRun
 from shardclock_server.sql.session import StatementRefused
-from shardclock_server.workers.hand import Hand
+from shardclock_server.workers.runs.table import RunTable
 from shardclock_server.workers.runs.writer import RunWriter
 from tests.support.factories import HolderClient, query
 from tests.support.job_runs import JobWorker, declare, fire, job_of, outcomes, runs_of, said_of
@@ -30,7 +30,7 @@ async def worker(dsn: str) -> AsyncIterator[JobWorker]:
 
 def writer_of(worker: JobWorker) -> RunWriter:
     """Make who writes about a worker's runs."""
-    return RunWriter(worker.session, worker.holder, Hand(), asyncio.Event(), log=structlog.get_logger())
+    return RunWriter(worker.session, worker.holder, RunTable(10.0), asyncio.Event(), log=structlog.get_logger())
 
 
 async def begun(dsn: str, shard: HolderClient, worker: JobWorker) -> tuple[BegunRun, RunWriter]:

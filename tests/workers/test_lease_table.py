@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from shardclock_server.sql.deliveries.claim import ClaimedDelivery
-from shardclock_server.workers.hand import Hand
+from shardclock_server.workers.lease_table import LeaseTable
 from tests.support.handlers import delivery
 
 
 def test_what_was_taken_is_in_hand_until_it_is_settled() -> None:
-    hand = Hand[ClaimedDelivery]()
+    hand = LeaseTable[ClaimedDelivery]()
     hand.take([delivery(1), delivery(2)], now_s=10.0)
 
     hand.drop([delivery(1), delivery(7)])
@@ -18,7 +18,7 @@ def test_what_was_taken_is_in_hand_until_it_is_settled() -> None:
 
 
 def test_a_delivery_that_was_claimed_again_stays_when_its_first_claim_is_settled() -> None:
-    hand = Hand[ClaimedDelivery]()
+    hand = LeaseTable[ClaimedDelivery]()
     hand.take([delivery(1, claims=1)], now_s=10.0)
     hand.take([delivery(1, claims=2)], now_s=20.0)
 
@@ -28,7 +28,7 @@ def test_a_delivery_that_was_claimed_again_stays_when_its_first_claim_is_settled
 
 
 def test_a_lease_is_old_again_some_time_after_it_was_renewed() -> None:
-    hand = Hand[ClaimedDelivery]()
+    hand = LeaseTable[ClaimedDelivery]()
     hand.take([delivery(1), delivery(2)], now_s=10.0)
 
     hand.renew([delivery(1)], now_s=13.0)
@@ -38,7 +38,7 @@ def test_a_lease_is_old_again_some_time_after_it_was_renewed() -> None:
 
 
 def test_a_lease_that_ran_out_is_not_held_any_more() -> None:
-    hand = Hand[ClaimedDelivery]()
+    hand = LeaseTable[ClaimedDelivery]()
     hand.take([delivery(1, claims=2)], now_s=10.0)
 
     assert hand.held([delivery(1, claims=2), delivery(1, claims=1)], since_s=10.0) == [delivery(1, claims=2)]
@@ -46,7 +46,7 @@ def test_a_lease_that_ran_out_is_not_held_any_more() -> None:
 
 
 def test_what_was_settled_while_it_was_renewed_does_not_come_back() -> None:
-    hand = Hand[ClaimedDelivery]()
+    hand = LeaseTable[ClaimedDelivery]()
     hand.take([delivery(1)], now_s=10.0)
     hand.drop([delivery(1)])
 

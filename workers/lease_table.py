@@ -1,4 +1,4 @@
-"""What a worker has in hand, and when it last renewed each lease."""
+"""The leases of one worker, and when it last renewed each."""
 
 from collections.abc import Iterable
 from typing import Generic, Protocol, TypeVar
@@ -19,7 +19,7 @@ class Claimed(Protocol):
 T = TypeVar("T", bound=Claimed)
 
 
-class Hand(Generic[T]):
+class LeaseTable(Generic[T]):
     """Keep deliveries, or runs, from their claim until they are settled.
 
     A worker may claim a delivery again while its first call still runs, because the lease has run out meanwhile. So

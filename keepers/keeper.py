@@ -1,0 +1,173 @@
+"""A keeper registers as a holder, runs the loops of its parts until it is drained, and hands its leases back."""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from shardclock_server.keepers.registration import Registration
+from shardclock_server.keepers.settings import KeeperSettings
+from shardclock_server.metrics.report import Reporter
+from shardclock_server.sql.session import Session
+
+CALLS_END_S = 1.0  # how long calls that are under way may take to end at a drain
+
+
+class Loop(NamedTuple):
+    """One loop of a part: `turn` returns the seconds to wait before the next, and `sooner` ends that wait.
+
+    Failures are counted under `name`; without `sooner` only a stop ends the wait.
+    """
+
+    name: str
+    turn: Callable[[], Awaitable[float]]
+    sooner: asyncio.Event | None = None
+
+
+class Part:
+    """One kind of work of a keeper: it owns its state and the loops that change it.
+
+    A part that has no calls under way, or nothing to write at the end, leaves those steps out.
+    """
+
+    def __len__(self) -> int:
+        """Count the leases of the part."""
+        return 0
+
+    def loops(self) -> Sequence[Loop]:
+        """List the loops of the part, each once or more with the same name."""
+        return ()
+
+    def open(self) -> None:
+        """Begin the work that goes on beside the loops."""
+
+    def stop(self) -> None:
+        """Begin no more calls, and end the waits of the loops."""
+
+    def end_calls(self) -> set[asyncio.Task[None]]:
+        """Ask the calls that are under way to end, when all loops have ended; return them."""
+        return set()
+
+    async def break_off(self) -> None:
+        """Break off all work, when the loops have ended."""
+
+    async def hand_back(self) -> None:
+        """Write the outcomes that must not be lost, before the holder ends.
+
+        errors:  StoreUnavailable  the outcome is unknown: leases run out by themselves
+        """
+
+
+class Keeper(Part, ABC):
+    """A holder and its parts; a keeper with one kind of work is that part itself, and has no others.
+
+    `last` is the session that ends the holder, which frees all its leases at once.
+    """
+
+    def __init__(self, registration: Registration, settings: KeeperSettings, last: Session) -> None:
+        self.holder = registration.holder
+        self._registration, self._log = registration, registration.log
+        self._heartbeat, self._loops = registration.heartbeat, registration.loops
+        self._last, self._heartbeat_s = last, settings.heartbeat_s
+        self._reporter = Reporter(settings.metrics_socket)
+        self._parts: Sequence[Part] = ()
+
+    def __len__(self) -> int:
+        """Count the leases of all parts."""
+        return sum(map(len, self._parts))
+
+    def loops(self) -> Sequence[Loop]:
+        """List the loops of all parts."""
+        return [loop for part in self._parts for loop in part.loops()]
+
+    async def run(self) -> None:
+        """Register the holder, then run all loops until drained.
+
+        errors:  HolderEnded  the keeper was declared dead: stop, and let the coordinator start a new one
+                 any other    a fault of ours ended a loop or a call
+        """
+        self.open()
+        try:
+            await self._loops.run(self._running(), stop=self._stop)
+            await self._let_calls_end()
+        finally:
+            await self._hand_back()
+
+    async def drain(self) -> None:
+        """Ask the loops to end; `run` then lets calls end, for a second, and hands back the rest."""
+        self._stop()
+
+    async def beat_turn(self) -> float:
+        """Make one turn of the beat loop: send a sign of life.
+
+        units:   returns the seconds to wait before the next turn, as every turn does
+        """
+        first = not self._heartbeat.began
+        await self._heartbeat.beat(held=len(self))
+        self.learn_beat(first=first)
+        return self._heartbeat_s
+
+    def learn_beat(self, *, first: bool) -> None:
+        """Learn the answer to a sign of life; `first`: from now on the holder is registered."""
+
+    def open(self) -> None:
+        """Begin the work of all parts beside their loops."""
+        for part in self._parts:
+            part.open()
+
+    def stop(self) -> None:
+        """Stop all parts."""
+        for part in self._parts:
+            part.stop()
+
+    def end_calls(self) -> set[asyncio.Task[None]]:
+        """Ask the calls of all parts to end; return them."""
+        return {call for part in self._parts for call in part.end_calls()}
+
+    async def break_off(self) -> None:
+        """Break off all parts, one after the other."""
+        for part in self._parts:
+            await part.break_off()
+
+    async def hand_back(self) -> None:
+        """Write the rest of all parts.
+
+        errors:  StoreUnavailable  the outcome is unknown: leases run out by themselves
+        """
+        for part in self._parts:
+            await part.hand_back()
+
+    @abstractmethod
+    def report(self, *, leaving: bool = False) -> None:
+        """Send the keeper's metrics to the exporter of this node."""
+
+    @abstractmethod
+    def drained(self, *, is_handed_back: bool) -> Mapping[str, int]:
+        """Return the counts for the last line of the log."""
+
+    def _running(self) -> dict[str, Coroutine[Any, Any, None]]:
+        until_stopped, stopping = self._loops.until_stopped, self._loops.stopping
+        tasks = {
+            "beats": until_stopped("beats", self.beat_turn, stopping),
+            "reports": self._loops.report(self.report),
+        }
+        for number, loop in enumerate(self.loops()):
+            tasks[f"{loop.name} {number}"] = until_stopped(loop.name, loop.turn, loop.sooner or stopping)
+        return tasks
+
+    def _stop(self) -> None:
+        self._loops.stopping.set()
+        self.stop()
+
+    async def _let_calls_end(self) -> None:
+        if calls := self.end_calls():
+            await asyncio.wait(calls, timeout=CALLS_END_S)
+
+    async def _hand_back(self) -> None:
+        """End this holder, which frees all its leases at once; without Postgres the leases run out by themselves."""
+        await self.break_off()
+        is_handed_back = await self._registration.hand_back(self._last, held=self.__len__, first=self.hand_back)
+        counts = self.drained(is_handed_back=is_handed_back)
+        self.report(leaving=True)
+        self._reporter.close()
+        self._log.info("drained", **counts)

@@ -1,0 +1,41 @@
+"""Which deliveries of a worker may be called now."""
+
+import time
+from collections.abc import Sequence
+
+from shardclock_server.keepers.heartbeat import Heartbeat
+from shardclock_server.sql.deliveries.claim import ClaimedDelivery
+from shardclock_server.sql.deliveries.settle import Settlement
+from shardclock_server.workers.lease_table import LeaseTable
+from shardclock_server.workers.settler import Settler
+
+
+class CallPermits:
+    """Permit calls by leases that have not run out, and only while the database is not on hold."""
+
+    def __init__(
+        self, heartbeat: Heartbeat, leases: LeaseTable[ClaimedDelivery], settler: Settler, *, lease_s: float
+    ) -> None:
+        self._heartbeat = heartbeat
+        self._leases = leases
+        self._settler = settler
+        self._lease_s = lease_s
+
+    @property
+    def may_call(self) -> bool:
+        """Say whether targets may be called: not while the database is on hold."""
+        return self._heartbeat.last.hold_reason is None
+
+    def held(self, deliveries: Sequence[ClaimedDelivery]) -> list[ClaimedDelivery]:
+        """Return the deliveries that may still be called; on hold, give all of them back.
+
+        A lease that has run out leaves the table: otherwise it would be renewed for ever, without a call.
+        """
+        if not self.may_call:
+            self._settler.add([Settlement(it, None) for it in deliveries])
+            return []
+        held = self._leases.held(deliveries, since_s=time.monotonic() - self._lease_s)
+        if len(held) < len(deliveries):
+            kept = {it.claim for it in held}
+            self._leases.drop(it for it in deliveries if it.claim not in kept)
+        return held
