@@ -242,6 +242,7 @@ grant insert, update, delete on shardclock.deliveries to shardclock_shard;
 grant insert, delete on shardclock.dead_letters to shardclock_shard;
 grant insert, update on shardclock.handlers to shardclock_shard;
 grant execute on function shardclock.with_failure to shardclock_shard, shardclock_scheduler;
+grant execute on function shardclock.on_service_task_ended to shardclock_shard;
 -- `up` declares the jobs of its app, workers run them.
 grant insert, update on shardclock.jobs to shardclock_shard;
 grant insert, update, delete on shardclock.job_runs to shardclock_shard;

@@ -102,24 +102,7 @@ signaled as (
     select
         nextval('shardclock.timer_key_seq'), e.process_instance_key, e.element_instance_key, now(), now(), now(), 1,
         e.process_instance_key % 840, e.tenant_id, 'USER', 'process:instance', e.target_element_id,
-        case
-            when e.intent = 'DELIVERED'
-                then jsonb_build_object(
-                    'kind', 'completed',
-                    'variables',
-                    -- That an endpoint answered with 200 is no variable of a process.
-                    case
-                        when jsonb_typeof(e.result) = 'object' and e.target not like 'webhook:%' then e.result
-                        else '{}'
-                    end
-                )
-            when e.intent = 'DISCARDED' and e.result ? 'error_code'
-                then jsonb_build_object(
-                    'kind', 'error', 'code', e.result ->> 'error_code', 'reason', e.reason,
-                    'variables', coalesce(e.result -> 'variables', '{}')
-                )
-            else jsonb_build_object('kind', 'failed', 'reason', coalesce(e.reason, 'no reason was given'))
-        end
+        shardclock.on_service_task_ended(e.intent, e.target, e.reason, e.result)
     from ended e
     where e.timer_type = 'SERVICE_TASK'
 ),
