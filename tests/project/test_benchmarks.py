@@ -8,21 +8,16 @@ import re
 import signal
 import subprocess
 import sys
-import time
-import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
-import psutil
 import pytest
 
-from benchmarks import disk
-from benchmarks.bars import draw
 from benchmarks.cases import CASES, drain
-from benchmarks.cases.case import PER_S, Figure, Part, lags_of
-from benchmarks.contenders import LIMITS, Limit, Peer
+from benchmarks.cases.case import Figure, lags_of
+from benchmarks.contenders import Limit, Peer
 from benchmarks.contenders import installed as installed_peers
 from benchmarks.contenders.contender import Absent, Batch, Firing, among
 from benchmarks.contenders.installed import versions
@@ -30,7 +25,7 @@ from benchmarks.contenders.kinds import KINDS, MORE_KINDS, Kind
 from benchmarks.disk import Look, stood_still
 from benchmarks.page import OtherMachine, read, write
 from benchmarks.postgres import NotEmpty, Server, Unusable
-from benchmarks.results import Measured, Results, table
+from benchmarks.results import Measured, Results
 from tests.support import ROOT
 from tests.support.factories import BOUND_S, query
 from tests.support.waiting import eventually
@@ -79,38 +74,6 @@ def test_a_disk_stands_still_while_it_is_busy_and_finishes_nothing(later: dict[s
     assert stood_still(look(10.0, 7, 3.0), later) == pytest.approx(stood_s)
 
 
-async def test_a_watch_adds_up_for_how_long_a_disk_stood_still(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(disk, "_look", lambda: {"a": Look(time.monotonic(), 7, time.monotonic())})
-    began_s = time.monotonic()
-    async with disk.watched() as stuck:
-        await asyncio.sleep(0.2)
-    passed_s = time.monotonic() - began_s
-
-    assert stuck.stood_s is not None
-    assert 0.1 < stuck.stood_s < passed_s
-
-
-async def test_a_system_that_does_not_report_its_disk_has_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(psutil, "disk_io_counters", lambda **_: None)
-    async with disk.watched() as unknown:
-        await asyncio.sleep(0.05)
-
-    assert unknown.stood_s is None
-
-
-@pytest.mark.parametrize("limit", sorted(LIMITS))
-def test_the_best_of_a_column_is_bold_but_never_the_limit(limit: str) -> None:
-    rows = [measured("ours", per_s=[2e5]), measured(limit, per_s=[3e5]), measured("theirs", per_s=[1e4])]
-
-    assert [line.count("**") for line in table([PER_S], rows).splitlines()[2:]] == [2, 0, 0]
-
-
-def test_what_is_luck_has_no_best() -> None:
-    luck = Figure("stood", "disk stood still", "s", compared=False)
-
-    assert "**" not in table([luck], [measured("ours", stood=[0.1]), measured("theirs", stood=[0.2])])
-
-
 async def test_firings_are_told_by_batch_and_in_order_of_due_dates() -> None:
     batch = Batch(3, datetime(2030, 1, 1, tzinfo=UTC), 0.5)
     begin_s = batch.begin_s
@@ -124,49 +87,6 @@ def test_lags_are_told_by_nearest_rank_and_of_nothing_there_are_none() -> None:
 
     assert {name: round(lag, 3) for name, lag in lags.items()} == {"p50": 0.5, "p99": 0.99, "p999": 0.999, "max": 1.0}
     assert lags_of([]) == {}
-
-
-def test_a_table_tells_medians_with_their_spread_and_what_could_not_be_measured() -> None:
-    rows = [
-        measured("ours", per_s=[3e5, 1e5, 2e5], p99=[0.004]),
-        measured("theirs", per_s=[1e4]),
-        measured("x", "no npm"),
-    ]
-
-    lines = table([PER_S, LAG], rows).splitlines()
-
-    assert lines[2:] == [
-        "| ours | **200 k/s (100 k/s to 300 k/s)** | 4 ms |",
-        "| theirs | 10 k/s | — |",
-        "| x | no npm | |",
-    ]
-
-
-def drawn(*rows: Measured) -> tuple[list[dict[str, float]], set[str | None]]:
-    """Draw a picture; its bars or marks, and its texts."""
-    picture = ET.fromstring(draw("Drained", Part("", [PER_S]), rows))
-    _, *shapes = picture.iter("{http://www.w3.org/2000/svg}rect")
-    places = [{name: float(it.attrib[name]) for name in ("x", "width")} for it in shapes]
-    return places, {it.text for it in picture.iter("{http://www.w3.org/2000/svg}text")}
-
-
-def test_a_picture_has_a_bar_for_each_figure_and_a_note_for_each_that_lacks_it() -> None:
-    bars, texts = drawn(
-        measured("Shardclock", per_s=[2e5, 3e5]), measured("theirs", per_s=[1.25e5]), measured("absent", "no npm")
-    )
-
-    assert bars[0]["x"] == bars[1]["x"]
-    assert [bars[0]["width"]] == pytest.approx([2 * bars[1]["width"]], rel=0.01)
-    assert len(bars) == 2
-    assert {"Shardclock", "theirs", "absent", "no npm", "250 k/s", "125 k/s"} <= texts
-
-
-def test_figures_that_are_far_apart_are_marks_on_an_axis_that_says_so() -> None:
-    marks, texts = drawn(measured("Shardclock", per_s=[2.5e5]), measured("theirs", per_s=[1e3]))
-
-    assert marks[0]["width"] == marks[1]["width"] < 10
-    assert marks[0]["x"] > marks[1]["x"] + 300
-    assert "timers a second; more is better, logarithmic" in texts
 
 
 def test_a_page_can_be_read_again_as_numbers(tmp_path: Path) -> None:
@@ -184,23 +104,6 @@ def test_a_page_of_another_machine_is_not_gone_on_with(tmp_path: Path) -> None:
 
     with pytest.raises(OtherMachine, match="was measured with cores 64, this is 2: name another folder, or delete it"):
         read(tmp_path, MACHINE)
-
-
-def test_a_case_measured_again_takes_the_place_of_the_first() -> None:
-    results = Results(
-        MACHINE, [measured("ours", per_s=[1.0]), measured("theirs", per_s=[2.0])], {"drain": "2030-01-31"}
-    )
-
-    results.begin(CASES["drain"], "2030-02-01")
-
-    assert results == Results(MACHINE, [], {"drain": "2030-02-01"})
-
-
-def test_a_peer_that_fell_behind_half_way_has_figures_in_one_table_and_a_note_in_the_next() -> None:
-    row = measured("theirs", "fell behind at 5,000 a second", per_s=[1e3])
-
-    assert "| theirs | 1 k/s |" in table([PER_S], [row])
-    assert "| theirs | fell behind at 5,000 a second |" in table([LAG], [row])
 
 
 @pytest.fixture
@@ -253,17 +156,6 @@ async def test_a_server_that_does_not_answer_is_told_in_a_line_without_its_passw
     with pytest.raises(Unusable, match=told) as why:
         await Server("postgresql://me:secret@127.0.0.1:1/empty").require_empty()
     assert "secret" not in str(why.value)
-
-
-async def test_a_user_who_may_not_create_databases_is_told_so(dsn: str) -> None:
-    await query(dsn, "create role poor login")
-    try:
-        poor = f"{dsn}{'&' if urlsplit(dsn).query else '?'}role=poor"
-        with pytest.raises(Unusable, match=r"permission denied to create database: .* name a role that may"):
-            async with Server(poor).database():
-                pass
-    finally:
-        await query(dsn, "drop role poor")
 
 
 def benchmark(*arguments: str, dsn: str) -> subprocess.Popen[str]:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
-import subprocess
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import psutil
 import pytest
@@ -16,12 +13,9 @@ import pytest
 from benchmarks.cases import handled
 from benchmarks.cases.case import NotForIt
 from benchmarks.cases.handled import completed
-from benchmarks.contenders import SqlAlone, WithHandler, installed, ours
+from benchmarks.contenders import SqlAlone, WithHandler, ours
 from benchmarks.contenders.contender import Batch, Contender, Firing
-from benchmarks.contenders.handlers import APP, HANDLERS
-from benchmarks.contenders.installed import HOME, has_changed, versions
-from shardclock_server.workers.app import find_app
-from tests.support import ROOT
+from benchmarks.contenders.handlers import HANDLERS
 from tests.support.factories import BOUND_S, query
 from tests.support.waiting import eventually
 
@@ -138,15 +132,6 @@ async def test_it_knows_when_each_timer_was_due_and_claimed(dsn: str) -> None:
     assert all(it.fired_s > batch.end_s for it in calls)
 
 
-def test_the_app_has_a_handler_for_each_contender(tmp_path: Path) -> None:
-    shutil.copy(APP, tmp_path)
-
-    found = {it.target: (it.is_async, it.policy.batch) for it in find_app(APP.stem, tmp_path).handlers}
-
-    assert found == {"async": (True, 1), "plain": (False, 1), "batch": (True, 500)}
-    assert found.keys() == HANDLERS.keys()
-
-
 @pytest.mark.ray
 @pytest.mark.exhaustive
 async def test_each_handler_is_called_on_a_cluster_and_writes_down_when(
@@ -166,50 +151,3 @@ async def test_each_handler_is_called_on_a_cluster_and_writes_down_when(
     assert ({row["intent"] for row in ended}, len(ended)) == ({"DELIVERED"}, 3 * count)
     assert {round(it.due_s, 4) for it in calls} == {round(row["due_date"].timestamp(), 4) for row in ended}
     assert all(it.fired_s > it.due_s for it in calls)
-
-
-@pytest.fixture
-def build(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
-    """Give an empty folder for the peers."""
-    monkeypatch.setattr(installed, "INSTALLED", tmp_path)
-    versions.cache_clear()
-    yield tmp_path
-    versions.cache_clear()
-
-
-def test_the_version_of_a_program_that_was_built_is_known(build: Path) -> None:
-    (build / "db-scheduler").mkdir()
-    (build / "db-scheduler" / "db-scheduler-16.1.0.jar").touch()
-    shutil.copytree(HOME / "river", build / "river")
-    (build / "river" / "of_river").touch()
-
-    assert versions()["db-scheduler"] == "16.1.0"
-    assert versions()["github.com/riverqueue/river"][0].isdigit()
-
-
-def test_a_program_whose_source_was_copied_and_not_built_is_not_installed(build: Path) -> None:
-    shutil.copytree(HOME / "river", build / "river")
-
-    assert versions() == {}
-    assert not has_changed("river/of_river.go")
-    assert has_changed("db-scheduler/OfDbScheduler.java")
-
-
-@pytest.mark.parametrize(
-    ("target", "tools", "left_out"),
-    [
-        ("bench-peers-go", ["GO=/nowhere/tool"], "River"),
-        ("bench-peers-jvm", ["JAVAC=/nowhere/tool", "MVN=sh"], "db-scheduler"),
-        ("bench-peers-jvm", ["JAVAC=sh", "MVN=/nowhere/tool"], "db-scheduler"),
-    ],
-)
-def test_without_the_tools_a_peer_is_left_out_with_the_reason(target: str, tools: list[str], left_out: str) -> None:
-    done = subprocess.run(
-        ["make", "--no-print-directory", target, *tools],
-        cwd=ROOT, capture_output=True, text=True, timeout=BOUND_S, check=False,
-    )  # fmt: skip
-
-    assert (done.returncode, done.stdout.strip()) == (
-        0,
-        f"no /nowhere/tool here: {left_out} is left out of the benchmarks",
-    )

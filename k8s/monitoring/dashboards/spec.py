@@ -50,10 +50,6 @@ class Stat(Panel):
     sparkline: bool = True
     shows: Literal["value", "name", "value_and_name"] = "value"
 
-    def color_of(self, value: float) -> Color:
-        """Choose a value's colour."""
-        return next((color for start, color in reversed(list(self.color_from.items())) if value >= start), self.color)
-
 
 @dataclass(frozen=True, kw_only=True)
 class TimeSeries(Panel):
