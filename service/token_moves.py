@@ -5,12 +5,12 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import islice
 
-from shardclock_server.bpmn.feel import Json
 from shardclock_server.bpmn.model import Definition, read_model
 from shardclock_server.bpmn.step import Instance, StateTooNew, read_state
 from shardclock_server.bpmn.step.moves import scopes_for
 from shardclock_server.bpmn.step.state import ROOT
 from shardclock_server.bpmn.step.stepping import Stepping
+from shardclock_server.feel import Json
 from shardclock_server.sql.processes import instances
 from shardclock_server.sql.processes.definitions import StoredDefinition, read_definition
 from shardclock_server.sql.session import Session

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum, auto
 
-from shardclock_server.bpmn.feel import Expression
 from shardclock_server.bpmn.model.expressions import Text
+from shardclock_server.feel import Expression
 
 PATH = re.compile(r"\s*([^\W\d]\w*)(?:\.\w+)*\s*")
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from shardclock_server.bpmn.feel import Expression, NotFeel, compile_expression
 from shardclock_server.bpmn.model.juel import NotJuel, feel_of
 from shardclock_server.bpmn.model.refusal import InvalidModel, Problem
+from shardclock_server.feel import Expression, NotFeel, compile_expression
 from shardclock_server.timers.refusal import shortened
 
 EXPRESSION_CHARS_MAX = 10_000

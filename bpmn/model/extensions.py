@@ -7,7 +7,6 @@ errors:  Unreadable  what is written can't be read, or only an engine in Java ca
 
 from xml.etree.ElementTree import Element
 
-from shardclock_server.bpmn.feel import Expression
 from shardclock_server.bpmn.model.definition import Call, Loop, Script, ServiceWork, UserWork
 from shardclock_server.bpmn.model.expressions import (
     Text,
@@ -20,6 +19,7 @@ from shardclock_server.bpmn.model.expressions import (
 from shardclock_server.bpmn.model.mappings import required
 from shardclock_server.bpmn.model.names import bpmn, camunda_attribute, camunda_children, is_true, text_of, zeebe_child
 from shardclock_server.bpmn.model.times import moment_of
+from shardclock_server.feel import Expression
 from shardclock_server.timers.refusal import InvalidTimer, shortened
 
 ITEMS_MAX = 5_000  # of a multi-instance

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from shardclock_server.bpmn.feel import Expression
 from shardclock_server.bpmn.model.checks import problems_of
 from shardclock_server.bpmn.model.definition import SCOPES, Definition, Flow, Kind, Node, Trigger, Unknown, Work
 from shardclock_server.bpmn.model.document import read_document
@@ -31,6 +30,7 @@ from shardclock_server.bpmn.model.triggers import (
     read_trigger,
 )
 from shardclock_server.bpmn.model.words import check_child, check_said, spread_language
+from shardclock_server.feel import Expression
 from shardclock_server.timers.refusal import shortened
 
 ID_CHARS_MAX = 200  # of what a token can be at: its id stands in timers, tasks and each line of the history

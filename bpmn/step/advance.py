@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import NamedTuple
 
-from shardclock_server.bpmn.feel import Json
 from shardclock_server.bpmn.model.definition import SCOPES, Call, Definition, Error, Escalation, Kind
 from shardclock_server.bpmn.step.behaviours import begin_node, enter, number_execution, throw_error, throw_escalation
 from shardclock_server.bpmn.step.effects import Effect, Ended, Outcome
@@ -29,6 +28,7 @@ from shardclock_server.bpmn.step.signals import (
 from shardclock_server.bpmn.step.state import NO_CATCHES, ROOT, Catches, Instance, Phase, Token
 from shardclock_server.bpmn.step.stepping import CALLS_DEPTH_MAX, Stepping
 from shardclock_server.bpmn.step.variables import spread
+from shardclock_server.feel import Json
 
 # More entries into nodes in one step are a circle of nodes that wait for nothing.
 ENTRIES_MAX = 10_000

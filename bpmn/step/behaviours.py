@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
-from shardclock_server.bpmn.feel import Json
 from shardclock_server.bpmn.model.definition import (
     Call,
     Error,
@@ -34,6 +33,7 @@ from shardclock_server.bpmn.step.loops import begin_loop, variables_of_execution
 from shardclock_server.bpmn.step.state import ROOT, Entry, Phase, Token
 from shardclock_server.bpmn.step.stepping import Stepping
 from shardclock_server.bpmn.step.variables import Unanswerable, assigned, lookups, text_for, visible
+from shardclock_server.feel import Json
 from shardclock_server.timers.refusal import InvalidTimer, shortened
 
 TYPE_CHARS_MAX = 200

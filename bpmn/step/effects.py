@@ -8,9 +8,9 @@ from datetime import datetime
 from enum import StrEnum, auto
 from typing import NamedTuple
 
-from shardclock_server.bpmn.feel import Json
 from shardclock_server.bpmn.model.definition import TimerKind
 from shardclock_server.bpmn.step.state import NO_VARIABLES, Catches
+from shardclock_server.feel import Json
 
 
 class Change(StrEnum):

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
-from shardclock_server.bpmn.feel import Json
 from shardclock_server.bpmn.model.definition import (
     Definition,
     Error,
@@ -22,6 +21,7 @@ from shardclock_server.bpmn.step.leaving import finish
 from shardclock_server.bpmn.step.state import Catches, Instance, Phase, Token
 from shardclock_server.bpmn.step.stepping import Stepping
 from shardclock_server.bpmn.step.variables import Unanswerable, lookups, text_for
+from shardclock_server.feel import Json
 from shardclock_server.timers.duration import later, parse_duration
 from shardclock_server.timers.zone import UTC_ZONE
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
-from shardclock_server.bpmn.feel import Json
 from shardclock_server.bpmn.model.definition import Error, Flow, Kind, Node
 from shardclock_server.bpmn.step.effects import Ended, Outcome
 from shardclock_server.bpmn.step.state import Phase, Token
 from shardclock_server.bpmn.step.stepping import Stepping
 from shardclock_server.bpmn.step.variables import Unanswerable, is_true, lookups, mapped, spread
+from shardclock_server.feel import Json
 
 
 def finish(step: Stepping, token: Token, results: Mapping[str, Json] | None = None) -> None:

@@ -1,6 +1,5 @@
 """Execute an activity once for each item of a list: one after the other, or all at once."""
 
-from shardclock_server.bpmn.feel import Json
 from shardclock_server.bpmn.model.definition import Loop
 from shardclock_server.bpmn.model.expressions import Text, Unreadable
 from shardclock_server.bpmn.model.extensions import ITEMS_MAX, check_count
@@ -8,6 +7,7 @@ from shardclock_server.bpmn.step.leaving import finish
 from shardclock_server.bpmn.step.state import LoopState, Phase, Token
 from shardclock_server.bpmn.step.stepping import Stepping
 from shardclock_server.bpmn.step.variables import Unanswerable, lookups
+from shardclock_server.feel import Json
 from shardclock_server.timers.refusal import shortened
 
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from shardclock_server.bpmn.feel import Json
 from shardclock_server.bpmn.step.state import NO_VARIABLES
+from shardclock_server.feel import Json
 
 Variables = Mapping[str, Json]
 

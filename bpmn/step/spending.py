@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from shardclock_server.bpmn.feel import Budget, Expression, Json, TooLong, from_json, to_json
+from shardclock_server.feel import Budget, Expression, Json, TooLong, from_json, to_json
 
 ELEMENT_STEPS_MAX = 1_000_000  # about a second
 ELEMENT_S = 5.0  # of the processor

@@ -11,7 +11,7 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from shardclock_server.bpmn.feel import Json
+from shardclock_server.feel import Json
 
 ROOT = 1
 STATE_BYTES_MAX = 1024 * 1024

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from shardclock.jsonb import storable
-from shardclock_server.bpmn.feel import Json
 from shardclock_server.bpmn.model.definition import Definition, Kind, Node
 from shardclock_server.bpmn.model.expressions import Text
 from shardclock_server.bpmn.step.effects import (
@@ -23,6 +22,7 @@ from shardclock_server.bpmn.step.effects import (
 from shardclock_server.bpmn.step.spending import Spending
 from shardclock_server.bpmn.step.state import Entry, Instance, Rest, Token
 from shardclock_server.bpmn.step.variables import value_of
+from shardclock_server.feel import Json
 
 SENTENCE_CHARS_MAX = 2_000
 WAITING = frozenset({Kind.SERVICE, Kind.USER, Kind.RECEIVE, Kind.CATCH, Kind.EVENT_BASED, Kind.CALL})

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from shardclock.jsonb import DEPTH_MAX, TOO_DEEP
-from shardclock_server.bpmn.feel import Expression, Json, TooLong, Unmet, Unstorable
 from shardclock_server.bpmn.model.definition import Assignment
 from shardclock_server.bpmn.model.expressions import Text
 from shardclock_server.bpmn.step.spending import Spending
 from shardclock_server.bpmn.step.state import ROOT, Instance, Token
+from shardclock_server.feel import Expression, Json, TooLong, Unmet, Unstorable
 from shardclock_server.timers.refusal import shortened
 
 LOOKUPS_MAX = 3  # variables that one sentence names

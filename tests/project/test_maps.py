@@ -12,7 +12,7 @@ from tests.support import PACKAGE_NAMES, ROOT
 
 PACKAGES = sorted(path.parent for name in PACKAGE_NAMES for path in (ROOT / name).rglob("__init__.py"))
 # The modules of these packages are one of a kind each, and called by their subject.
-OF_A_KIND = {"bpmn/feel/functions", "cli"}
+OF_A_KIND = {"feel/functions", "cli"}
 # A package with so few modules needs no map.
 FEW = 2
 

@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from shardclock_server.bpmn.feel import Json
 from shardclock_server.bpmn.model import Definition, read_model
 from shardclock_server.bpmn.step import Instance, advance, begin, read_state, write_state
 from shardclock_server.bpmn.step.effects import (
@@ -27,6 +26,7 @@ from shardclock_server.bpmn.step.effects import (
     WaitClosed,
 )
 from shardclock_server.bpmn.step.signals import Completed, Continued, Happened, Retried, Signal
+from shardclock_server.feel import Json
 
 NOW = datetime(2026, 1, 31, 8, tzinfo=UTC)
 HEAD = (

@@ -15,7 +15,7 @@ TAKES_S = {
 # The files whose quick tests take more than about three seconds together, by folder. All others take two minutes and a
 # half together, on two cores. `--durations=0` shows which have become long.
 LONG = {
-    "bpmn/feel": "bounds",
+    "feel": "bounds",
     "bpmn/step": "random",
     "chaos": "chaos plan proxy",
     "cli": (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from shardclock_server.bpmn.feel import FeelValue, compile_expression, from_json, to_json
+from shardclock_server.feel import FeelValue, compile_expression, from_json, to_json
 
 NOW = datetime(2031, 1, 31, 8, tzinfo=UTC)
 

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from shardclock_server.bpmn.feel import Json, Unmet, from_json, to_json
 from shardclock_server.bpmn.model.expressions import Unreadable, read_text
+from shardclock_server.feel import Json, Unmet, from_json, to_json
 
 NOW = datetime(2031, 1, 31, 8, tzinfo=UTC)
 VARIABLES: dict[str, Json] = {

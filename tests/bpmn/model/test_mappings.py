@@ -2,10 +2,10 @@
 
 import pytest
 
-from shardclock_server.bpmn.feel import Expression, from_json, to_json
 from shardclock_server.bpmn.model import InvalidModel, read_model
 from shardclock_server.bpmn.model.definition import Call, Node, Script, ServiceWork, UserWork
 from shardclock_server.bpmn.step.effects import TaskOpened
+from shardclock_server.feel import Expression, from_json, to_json
 from tests.support.bpmn import NOW, Played, definition, job, model
 from tests.support.bpmn_parts import (
     CAUGHT,

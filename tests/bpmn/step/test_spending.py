@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from shardclock_server.bpmn.feel import Json
 from shardclock_server.bpmn.step.signals import Completed, Retried, VariablesSet
+from shardclock_server.feel import Json
 from tests.support.bpmn import Played, definition
 
 TOGETHER = "the expressions of the element take together more than 1,000,000 steps; map less"

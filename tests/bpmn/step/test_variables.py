@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from shardclock_server.bpmn.feel import Json
 from shardclock_server.bpmn.step.signals import Completed, VariablesSet
+from shardclock_server.feel import Json
 from tests.support.bpmn import Played, definition
 
 START = '<startEvent id="s"/>'

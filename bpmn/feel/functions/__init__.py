@@ -1,9 +1,0 @@
-"""Gather the functions that every expression may call, by subject."""
-
-from shardclock_server.bpmn.feel.functions import aggregates, contexts, conversion, dates, lists, numbers, ranges, texts
-from shardclock_server.bpmn.feel.functions.registry import FUNCTIONS
-
-SUBJECTS = (aggregates, contexts, conversion, dates, lists, numbers, ranges, texts)  # each declares its functions
-FUNCTION_NAMES = frozenset(FUNCTIONS)
-
-__all__ = ["FUNCTIONS", "FUNCTION_NAMES", "SUBJECTS"]

@@ -1,0 +1,193 @@
+"""Add, subtract, multiply, divide and raise numbers, texts, dates and durations; what does not fit is null.
+
+Numbers are decimals of 34 digits, as in DMN 1.5 and IEEE 754's decimal128. Whole numbers stay Python's ints while they
+have at most 34 digits: the results are the same, and they come sooner.
+"""
+
+from collections.abc import Callable
+from decimal import ROUND_HALF_EVEN, Context, Decimal
+from itertools import product
+from typing import Any
+
+from shardclock_server.feel.budget import Budget
+from shardclock_server.feel.calendar import months_on
+from shardclock_server.feel.refusal import TooLong
+from shardclock_server.feel.temporal import DAY_NS, Date, DateTime, Elapsed, Months, Time, at_local, midnight
+from shardclock_server.feel.temporal_text import checked
+from shardclock_server.feel.values import FeelValue
+
+DIGITS = 34
+EXPONENT_MAX = 6_144
+INT_END = 10**DIGITS
+POWER_STEPS = 50
+POSITION_MAX = 10**15  # Python takes a millisecond to write out a number of 6,000 digits
+CONTEXT = Context(prec=DIGITS, rounding=ROUND_HALF_EVEN, Emin=-6_143, Emax=EXPONENT_MAX, clamp=1, traps=[])
+
+Number = int | Decimal
+Rule = Callable[[Any, Any], FeelValue]
+
+
+def add(left: FeelValue, right: FeelValue, budget: Budget) -> FeelValue:
+    """Add two numbers, join two texts, or move a date, a time or a duration by a duration."""
+    if isinstance(left, str) and isinstance(right, str):
+        budget.spend_on_text(len(left) + len(right))
+        return left + right
+    rule = SUMS.get((type(left), type(right)))
+    return rule(left, right) if rule else None
+
+
+def subtract(left: FeelValue, right: FeelValue, budget: Budget) -> FeelValue:  # noqa: ARG001 as all operations
+    """Subtract two numbers or durations, move a date or time back, or find the time between two of them."""
+    rule = DIFFERENCES.get((type(left), type(right)))
+    return rule(left, right) if rule else None
+
+
+def multiply(left: FeelValue, right: FeelValue, budget: Budget) -> FeelValue:  # noqa: ARG001 as all operations
+    """Multiply two numbers, or a duration by a number."""
+    rule = PRODUCTS.get((type(left), type(right)))
+    return rule(left, right) if rule else None
+
+
+def divide(left: FeelValue, right: FeelValue, budget: Budget) -> FeelValue:  # noqa: ARG001 as all operations
+    """Divide two numbers, a duration by a number, or two durations of one kind; a division by zero is null."""
+    rule = QUOTIENTS.get((type(left), type(right)))
+    return rule(left, right) if rule else None
+
+
+def power(left: FeelValue, right: FeelValue, budget: Budget) -> FeelValue:
+    """Raise a number to the power of another; null where that is no real number."""
+    budget.spend(POWER_STEPS)
+    rule = POWERS.get((type(left), type(right)))
+    return rule(left, right) if rule else None
+
+
+def negate(value: FeelValue) -> FeelValue:
+    """Turn the sign of a number or a duration."""
+    match value:
+        case bool():
+            return None
+        case int() | Decimal():
+            return value and (-value if isinstance(value, int) else CONTEXT.minus(value))
+        case Months(months):
+            return Months(-months)
+        case Elapsed(ns):
+            return Elapsed(-ns)
+    return None
+
+
+def whole(number: int) -> Number:
+    """Round a whole number to 34 digits; most have fewer."""
+    return number if -INT_END < number < INT_END else finite(CONTEXT.create_decimal(number)) or 0
+
+
+def clamped(number: Number) -> int:
+    """Drop a number's decimals, and of one that is too large for any position all but its sign."""
+    return int(max(min(number, POSITION_MAX), -POSITION_MAX))
+
+
+def position(number: Number) -> int | None:
+    """Return a number without decimals as an int, clamped to what is any position; None if it has decimals."""
+    return clamped(number) if isinstance(number, int) or number == CONTEXT.to_integral_value(number) else None
+
+
+def finite(number: Decimal) -> Decimal | None:
+    """Return a number, and None for what is none.
+
+    errors:  TooLong  it is above the largest that 34 digits and an exponent of 6,144 can hold
+    """
+    if number.is_finite():
+        return number
+    if number.is_infinite():
+        raise TooLong(f"the expression computes a number of over 10^{EXPONENT_MAX}; no number is that large")
+    return None
+
+
+def _moved(start: Date | DateTime | Time, length: Months | Elapsed, sign: int) -> FeelValue:
+    match start, length:
+        case Time(), Elapsed():
+            return start.plus(sign * length.ns)
+        case Date(), Elapsed():
+            return checked(Date.numbered((start.number * DAY_NS + sign * length.ns) // DAY_NS))
+        case Date(), Months():
+            return checked(Date(*months_on(start.year, start.month, start.day, sign * length.months)))
+        case DateTime(), Months():
+            date = start.date
+            moved = Date(*months_on(date.year, date.month, date.day, sign * length.months))
+            local_ns = moved.number * DAY_NS + start.ns
+            return checked(at_local(local_ns, start.zone, preferred_s=start.offset_s))
+        case DateTime(), Elapsed():
+            return checked(start.plus(sign * length.ns))
+    return None
+
+
+def _between(left: Time | DateTime, right: Time | DateTime) -> Elapsed | None:
+    """Find the time from one to the other; None if only one of them has a zone or an offset."""
+    if (left.zone is None) != (right.zone is None):
+        return None
+    if isinstance(left, DateTime) and isinstance(right, DateTime):
+        return checked(Elapsed(left.utc_ns - right.utc_ns))
+    offsets_s = (left.offset_s or 0) - (right.offset_s or 0)
+    return checked(Elapsed(left.ns - right.ns - offsets_s * 1_000_000_000))
+
+
+def _scaled(length: Months | Elapsed, scale: Callable[[Decimal, Number], Decimal], factor: Number) -> FeelValue:
+    """Multiply or divide a duration; parts of a month or of a nanosecond are dropped."""
+    amount = length.months if isinstance(length, Months) else length.ns
+    scaled = finite(scale(Decimal(amount), factor))
+    if scaled is None or scaled.adjusted() > DIGITS:
+        return None
+    amount = int(scaled)
+    return checked(Months(amount)) if isinstance(length, Months) else checked(Elapsed(amount))
+
+
+def _quotient(left: Number, right: Number) -> Number | None:
+    return finite(CONTEXT.divide(left, right)) if right else None
+
+
+def _power(left: Number, right: Number) -> Number | None:
+    return finite(CONTEXT.power(left, right)) if right else 1
+
+
+def _rules(*declared: tuple[tuple[type, ...], tuple[type, ...], Rule]) -> dict[tuple[type, type], Rule]:
+    """Spread rules over the pairs of types that they are for; of two for one pair the first counts."""
+    rules: dict[tuple[type, type], Rule] = {}
+    for lefts, rights, rule in declared:
+        for pair in product(lefts, rights):
+            rules.setdefault(pair, rule)
+    return rules
+
+
+INT, NUMBERS, LENGTHS, POINTS = (int,), (int, Decimal), (Months, Elapsed), (Date, DateTime, Time)
+SUMS = _rules(
+    (INT, INT, lambda left, right: whole(left + right)),
+    (NUMBERS, NUMBERS, lambda left, right: finite(CONTEXT.add(left, right))),
+    ((Months,), (Months,), lambda left, right: checked(Months(left.months + right.months))),
+    ((Elapsed,), (Elapsed,), lambda left, right: checked(Elapsed(left.ns + right.ns))),
+    (POINTS, LENGTHS, lambda left, right: _moved(left, right, 1)),
+    (LENGTHS, POINTS, lambda left, right: _moved(right, left, 1)),
+)
+DIFFERENCES = _rules(
+    (INT, INT, lambda left, right: whole(left - right)),
+    (NUMBERS, NUMBERS, lambda left, right: finite(CONTEXT.subtract(left, right))),
+    ((Months,), (Months,), lambda left, right: checked(Months(left.months - right.months))),
+    ((Elapsed,), (Elapsed,), lambda left, right: checked(Elapsed(left.ns - right.ns))),
+    (POINTS, LENGTHS, lambda left, right: _moved(left, right, -1)),
+    ((Time,), (Time,), _between),
+    ((DateTime,), (DateTime,), _between),
+    ((DateTime,), (Date,), lambda left, right: _between(left, midnight(right))),
+    ((Date,), (DateTime,), lambda left, right: _between(midnight(left), right)),
+    ((Date,), (Date,), lambda left, right: _between(midnight(left), midnight(right))),
+)
+PRODUCTS = _rules(
+    (INT, INT, lambda left, right: whole(left * right)),
+    (NUMBERS, NUMBERS, lambda left, right: finite(CONTEXT.multiply(left, right))),
+    (LENGTHS, NUMBERS, lambda left, right: _scaled(left, CONTEXT.multiply, right)),
+    (NUMBERS, LENGTHS, lambda left, right: _scaled(right, CONTEXT.multiply, left)),
+)
+QUOTIENTS = _rules(
+    (NUMBERS, NUMBERS, _quotient),
+    (LENGTHS, NUMBERS, lambda left, right: _scaled(left, CONTEXT.divide, right) if right else None),
+    ((Months,), (Months,), lambda left, right: _quotient(left.months, right.months)),
+    ((Elapsed,), (Elapsed,), lambda left, right: _quotient(left.ns, right.ns)),
+)
+POWERS = _rules((NUMBERS, NUMBERS, _power))

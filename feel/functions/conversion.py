@@ -1,0 +1,93 @@
+"""Turn values into texts and numbers, and stand in for what is missing."""
+
+from __future__ import annotations
+
+import re
+
+from shardclock_server.feel.arithmetic import CONTEXT, Number, whole
+from shardclock_server.feel.budget import Budget
+from shardclock_server.feel.functions.registry import builtin, counted
+from shardclock_server.feel.refusal import Unmet
+from shardclock_server.feel.temporal import from_python
+from shardclock_server.feel.text import text_of
+from shardclock_server.feel.values import FeelValue, equal
+
+PLAIN_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+NUMBER_CHARS_MAX = 100
+NUMBER_CHARS_PER_STEP = 128  # to take the separators out
+GROUPING = {None, " ", ",", "."}
+POINTS = {None, ",", "."}
+
+
+@builtin("not", "negand: boolean")
+def opposite(negand: bool) -> bool:
+    """Turn true into false and false into true."""
+    return not negand
+
+
+@counted("string", "from: Any")
+def string(budget: Budget, value: FeelValue) -> str | None:
+    """Write a value as FEEL would; a text stays as it is, and null stays null."""
+    return None if value is None else text_of(value, budget)
+
+
+@counted("number", "from: string")
+@counted("number", "from: string, grouping separator: string?")
+@counted("number", "from: string, grouping separator: string?, decimal separator: string?")
+def number(budget: Budget, text: str, grouping: str | None = None, point: str | None = None) -> Number | None:
+    """Read a number, with separators of thousands and decimals."""
+    budget.spend(len(text) // NUMBER_CHARS_PER_STEP)
+    if grouping not in GROUPING or point not in POINTS or grouping == (point or "."):
+        return None
+    plain = (text.replace(grouping, "") if grouping else text).replace(point or ".", ".")
+    if len(plain) > NUMBER_CHARS_MAX or not PLAIN_NUMBER.fullmatch(plain):
+        return None
+    if plain.lstrip("+-").isdigit():
+        return whole(int(plain))
+    read = CONTEXT.create_decimal(plain)
+    return read if read.is_finite() else None
+
+
+@counted("is", "value1: Any, value2: Any")
+@counted("is", "value1: Any")
+@counted("is", "value2: Any")
+def is_same(budget: Budget, left: FeelValue, right: FeelValue = None) -> bool:
+    """Say whether two values are the same: equal, and dates and times with the same zone."""
+    same = equal(left, right, budget)
+    return bool(same) and (type(left) is not type(right) or not hasattr(left, "zone") or left == right)
+
+
+@builtin("is defined", "value: Any")
+def is_defined(value: FeelValue) -> bool:
+    """Say whether there is a value; null is none, whether or not a variable or an entry holds it."""
+    return value is not None
+
+
+@builtin("get or else", "value: Any, default: Any")
+def get_or_else(value: FeelValue, default: FeelValue) -> FeelValue:
+    """Return a value, or another in its place if it is null."""
+    return default if value is None else value
+
+
+@builtin("assert", "value: Any, condition: Any")
+@builtin("assert", "value: Any, condition: Any, cause: string")
+def asserted(value: FeelValue, condition: FeelValue, cause: str = "The condition is not fulfilled") -> FeelValue:
+    """Return a value if a condition is true.
+
+    errors:  Unmet  the condition is not true; the cause is its sentence
+    """
+    if condition is not True:
+        raise Unmet(cause)
+    return value
+
+
+@counted("now")
+def now(budget: Budget) -> FeelValue:
+    """Return the moment that the evaluation was given."""
+    return from_python(budget.now)
+
+
+@counted("today")
+def today(budget: Budget) -> FeelValue:
+    """Return the day of the moment that the evaluation was given, on that moment's own clock."""
+    return from_python(budget.now).date

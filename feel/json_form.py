@@ -1,0 +1,127 @@
+"""Turn values of JSON into FEEL's, and back."""
+
+from __future__ import annotations
+
+import math
+import sys
+from datetime import UTC, datetime
+from decimal import Decimal
+from types import NoneType
+from typing import TypeAlias
+
+from shardclock.jsonb import fault_of
+from shardclock_server.feel.arithmetic import CONTEXT, INT_END, whole
+from shardclock_server.feel.budget import ITEMS_PER_STEP, VALUE_CHARS_MAX, Budget, check_depth
+from shardclock_server.feel.refusal import TooLong, Unstorable
+from shardclock_server.feel.temporal import Date, DateTime, Elapsed, Months, Time
+from shardclock_server.feel.temporal_text import temporal_text
+from shardclock_server.feel.text import text_of
+from shardclock_server.feel.values import FeelValue, Range, Unlike
+from shardclock_server.timers.refusal import shortened
+
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+
+NODES_MAX = 250_000
+FLOAT_MAX = sys.float_info.max
+READ_AS_THEY_ARE = (bool, str, NoneType)
+PART_CHARS = 8  # that one part of a value counts, beside its text
+NEVER = datetime(1970, 1, 1, tzinfo=UTC)  # what a value is written at does not matter
+
+
+def from_json(value: object, budget: Budget | None = None) -> FeelValue:
+    """Turn what Python's `json` reads into a value; texts stay texts, also those that look like dates.
+
+    A `budget` pays for each part of lists and objects, as it does for items that a function reads.
+
+    shape:   a float becomes the decimal that JSON wrote; what JSON has no word for, such as NaN, becomes null
+    errors:  TooLong  lists and objects lie too deep within each other, or the budget is too small
+    """
+    return value if isinstance(value, READ_AS_THEY_ARE) else _read(value, 0, budget or _unbounded())
+
+
+def to_json(value: FeelValue, budget: Budget | None = None, *, levels: int = 0) -> Json:
+    """Turn a value into what Python's `json` writes; a `budget` pays for its parts, and counts its characters.
+
+    shape:   `levels` are the lists and contexts into which the value is put. A whole number is an int, any other the
+             nearest float; a date, time, duration or range is its text; a function is null
+    errors:  TooLong  it has more than 250,000 parts or 1,048,576 characters of text, its parts lie too deep within each
+                      other, or the budget is too small
+             Unstorable  a text in it has a NUL character or half of a surrogate pair
+    """
+    writer = _Writer()
+    written = writer.written(value, levels)
+    if budget is not None:
+        budget.spend(writer.parts // ITEMS_PER_STEP)
+        budget.returned_chars += writer.chars + PART_CHARS * writer.parts
+    return written
+
+
+def _unbounded() -> Budget:
+    return Budget(NEVER, sys.maxsize)
+
+
+def _read(value: object, depth: int, budget: Budget) -> FeelValue:  # noqa: PLR0911 - one for each kind
+    check_depth(depth)
+    match value:
+        case None | bool() | str():
+            return value
+        case int():
+            return whole(value)
+        case float():
+            return CONTEXT.create_decimal(repr(value)) if math.isfinite(value) else None
+        case list() | tuple():
+            budget.spend(len(value) // ITEMS_PER_STEP)
+            return [_read(item, depth + 1, budget) for item in value]
+        case dict():
+            budget.spend(len(value) // ITEMS_PER_STEP)
+            return {str(key): _read(item, depth + 1, budget) for key, item in value.items()}
+        case Decimal():
+            return CONTEXT.plus(value) if value.is_finite() else None
+    return None
+
+
+class _Writer:
+    """Count what one value has while it is written: parts that are shared are written each time."""
+
+    def __init__(self) -> None:
+        self.parts = 0
+        self.chars = 0
+
+    def written(self, value: FeelValue, depth: int) -> Json:  # noqa: PLR0911 - one for each kind
+        check_depth(depth)
+        self.parts += 1
+        if self.parts > NODES_MAX:
+            raise TooLong(f"a value has more than {NODES_MAX:,} parts; return less of it")
+        match value:
+            case str():
+                return self._text(value)
+            case None | bool() | int():
+                return value
+            case Decimal():
+                return _number(value)
+            case Date() | Time() | DateTime() | Months() | Elapsed():
+                return self._text(temporal_text(value))
+            case list():
+                check_depth(depth + 1)
+                return [self.written(item, depth + 1) for item in value]
+            case dict():
+                check_depth(depth + 1)
+                return {self._text(key): self.written(item, depth + 1) for key, item in value.items()}
+            case Range() | Unlike():
+                return self._text(text_of(value, Budget(NEVER, NODES_MAX)))
+        return None
+
+    def _text(self, text: str) -> str:
+        self.chars += len(text)
+        if self.chars > VALUE_CHARS_MAX:
+            raise TooLong(f"a value has more than {VALUE_CHARS_MAX:,} characters of text; return less of it")
+        if why := fault_of(text):
+            raise Unstorable(f"the text {shortened(text)} {why}")
+        return text
+
+
+def _number(number: Decimal) -> int | float:
+    is_whole = number == number.to_integral_value() and abs(number) < INT_END
+    if abs(number) > FLOAT_MAX:
+        raise TooLong(f"a number is over {FLOAT_MAX:.0e}, the largest that JSON's readers know; return a smaller one")
+    return int(number) if is_whole else float(number)

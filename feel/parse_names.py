@@ -1,0 +1,60 @@
+"""Parse names: those of several words that are known, new ones, those of arguments and of entries."""
+
+from __future__ import annotations
+
+from shardclock_server.feel.functions import FUNCTION_NAMES
+from shardclock_server.feel.functions.unsupported import UNSUPPORTED
+from shardclock_server.feel.names import KnownNames
+from shardclock_server.feel.source import Source
+
+ELSEWHERE = KnownNames(UNSUPPORTED)  # functions that other engines have: a call of one is refused by its name
+
+
+def parse_known_name(source: Source) -> str | None:
+    """Read a name of several words; that of a function stands before a (, and is read there only."""
+    start = source.index
+    if (name := source.known_name()) is not None and (name not in FUNCTION_NAMES or source.at("(")):
+        return name
+    source.index = start
+    if match := ELSEWHERE.match(source.tokens, start):
+        source.index += match[1]
+        if source.at("("):
+            return match[0]
+    source.index = start
+    return None
+
+
+def parse_argument_name(source: Source) -> str | None:
+    """Read a name and the colon after it; nothing is read if no colon follows the words."""
+    start = source.index
+    words = []
+    while source.token.kind in {"word", "quoted"}:
+        words.append(source.take().text)
+    if words and source.taken(":"):
+        return " ".join(words)
+    source.index = start
+    return None
+
+
+def parse_new_name(source: Source, *ends: str) -> str:
+    """Read a new name, of all words and signs up to one that ends it."""
+    if source.token.kind != "word":
+        source.refuse(f"{source.found()} where a name is due; begin it with a letter, or write it in backquotes")
+    start = end = source.token
+    while source.token.kind in {"word", "number"} or source.at("-", "+", "*", "/", "'", "."):
+        if source.at(*ends):
+            break
+        end = source.take()
+    return " ".join(source.text[start.position : end.end].split())
+
+
+def parse_key(source: Source) -> str:
+    """Parse the name of an entry after a point.
+
+    errors:  NotFeel  no name stands there
+    """
+    if (name := source.known_name()) is not None:
+        return name
+    if source.token.kind not in {"word", "quoted"}:
+        source.refuse(f"{source.found()} after a point; write the name of an entry, as in order.total")
+    return source.take().text

@@ -1,0 +1,110 @@
+"""Parse a text into a tree: `or`, `and`, comparisons, then arithmetic by its precedence.
+
+Names with spaces or signs are read where they are known: names of functions, of a context's entries and parameters that
+the text itself makes, and `known_names`. Any other is written in backquotes.
+"""
+
+from __future__ import annotations
+
+from shardclock_server.feel.names import KnownNames
+from shardclock_server.feel.parse_forms import COMPARISONS, parse_operand, parse_test, parse_tests
+from shardclock_server.feel.parse_types import parse_type
+from shardclock_server.feel.source import Source
+from shardclock_server.feel.syntax import Between, Binary, In, InstanceOf, Logic, Negation, Node, children_of
+
+# All of them join from left to right, `**` too; a sign binds tighter than any.
+PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2, "**": 3}
+HEIGHT_MAX = 120  # each takes one or two of Python's 1,000 frames to evaluate
+
+
+def parse(text: str, known_names: KnownNames) -> Node:
+    """Parse a text.
+
+    errors:  NotFeel  it is no expression, or one that is too deep
+    """
+    source = Source(text, known_names, expression=_disjunction, operation=_operation)
+    node = source.expression()
+    if source.token.kind == "word":
+        source.refuse(f"{source.found()} where an operator or the end is due; write a name with spaces in backquotes")
+    if source.token.kind != "end":
+        source.refuse(f"{source.found()} where an operator or the end is due; leave it out, or add what is missing")
+    source.index = 0
+    if height_of(node) > HEIGHT_MAX:
+        source.refuse(
+            f"it joins more than {HEIGHT_MAX} operations one after another; split it into several expressions"
+        )
+    return node
+
+
+def height_of(node: Node) -> int:
+    """Count the nodes above each other, without a call of itself: the tree may be as high as its text is long."""
+    height, row = 0, [node]
+    while row:
+        height += 1
+        row = [child for parent in row for child in children_of(parent)]
+    return height
+
+
+def size_of(node: Node) -> int:
+    """Count the nodes of a tree."""
+    size, row = 0, [node]
+    while row:
+        size += len(row)
+        row = [child for parent in row for child in children_of(parent)]
+    return size
+
+
+def _disjunction(source: Source) -> Node:
+    operands = [_conjunction(source)]
+    while source.taken("or"):
+        operands.append(_conjunction(source))
+    return Logic("or", tuple(operands)) if len(operands) > 1 else operands[0]
+
+
+def _conjunction(source: Source) -> Node:
+    operands = [_comparison(source)]
+    while source.taken("and"):
+        operands.append(_comparison(source))
+    return Logic("and", tuple(operands)) if len(operands) > 1 else operands[0]
+
+
+def _comparison(source: Source) -> Node:
+    left = _operation(source)
+    while source.token.kind in {"sign", "word"}:
+        if source.at(*COMPARISONS):
+            operator = source.take().text
+            if source.at("="):
+                source.refuse("there is no operator ==; write one = for equal")
+            left = Binary(operator, left, _operation(source))
+        elif source.taken("between"):
+            low = _operation(source)
+            source.expect("and", "between the two ends of between; write x between 1 and 10")
+            left = Between(left, low, _operation(source))
+        elif source.taken("in"):
+            left = In(left, parse_tests(source) if source.at("(") else (parse_test(source),))
+        elif source.at("instance"):
+            source.take()
+            source.expect("of", "after instance; write x instance of number")
+            left = InstanceOf(left, parse_type(source))
+        else:
+            break
+    return left
+
+
+def _operation(source: Source, precedence: int = 1) -> Node:
+    left = _signed(source)
+    while source.token.kind == "sign" and PRECEDENCE.get(source.token.text, 0) >= precedence:
+        operator = source.take().text
+        left = Binary(operator, left, _operation(source, PRECEDENCE[operator] + 1))
+    return left
+
+
+def _signed(source: Source) -> Node:
+    minus = 0
+    while source.taken("-"):
+        minus += 1
+    node = parse_operand(source)
+    # Two signs are not none: what has no opposite, such as a text, is null after the first.
+    for _ in range(min(minus, 2 - minus % 2)):
+        node = Negation(node)
+    return node

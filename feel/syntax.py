@@ -1,0 +1,219 @@
+"""Hold the tree that a text is parsed into, one class for each form of expression."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from shardclock_server.feel.values import FeelValue
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A literal: its value is known."""
+
+    value: FeelValue
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A variable, or a function named by itself."""
+
+    name: str
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """`base.key`."""
+
+    base: Node
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """`base[condition]`, which is also how an item is picked by its number."""
+
+    base: Node
+    condition: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """`function(…)`; `names` are those of the arguments, if they are passed by name."""
+
+    function: Node
+    arguments: tuple[Node, ...]
+    names: tuple[str, ...] | None
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Negation:
+    """`-operand`."""
+
+    operand: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """`left operator right`, for arithmetic and comparison."""
+
+    operator: str
+    left: Node
+    right: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Logic:
+    """Operands joined by `and` or by `or`."""
+
+    operator: Literal["and", "or"]
+    operands: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """`value between low and high`."""
+
+    value: Node
+    low: Node
+    high: Node
+
+
+@dataclass(frozen=True, slots=True)
+class In:
+    """`value in (test, …)`; it holds if one of the tests does."""
+
+    value: Node
+    tests: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """`< 10` and the like: a range that is open on one side, or one value, or all but one."""
+
+    operator: str
+    operand: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """`[start..end]`, and `(`, `)` or `]`, `[` where an end does not belong to it; `is_bare` in `for i in 1..3`."""
+
+    start: Node
+    end: Node
+    has_start: bool
+    has_end: bool
+    is_bare: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf:
+    """`[item, …]`."""
+
+    items: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ContextOf:
+    """`{key: value, …}`; an entry sees those before it."""
+
+    entries: tuple[tuple[str, Node], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """`if test then yes else no`."""
+
+    test: Node
+    yes: Node
+    no: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """`for`, `some` or `every` with its variables; each domain sees the variables before it."""
+
+    kind: Literal["for", "some", "every"]
+    domains: tuple[tuple[str, Node], ...]
+    body: Node
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionOf:
+    """`function(a, b: type) body`."""
+
+    parameters: tuple[tuple[str, FeelType | None], ...]
+    body: Node
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceOf:
+    """`value instance of type`."""
+
+    value: Node
+    type: FeelType
+
+
+@dataclass(frozen=True, slots=True)
+class FeelType:
+    """A type: a kind by its name, and the types of its items, ends or entries where they are given."""
+
+    kind: str
+    item: FeelType | None = None
+    entries: tuple[tuple[str, FeelType], ...] = ()
+
+
+Node = (
+    Constant
+    | Name
+    | Path
+    | Filter
+    | Call
+    | Negation
+    | Binary
+    | Logic
+    | Between
+    | In
+    | Test
+    | Span
+    | ListOf
+    | ContextOf
+    | Condition
+    | Loop
+    | FunctionOf
+    | InstanceOf
+)
+
+
+def children_of(node: Node) -> list[Node]:
+    """List the nodes directly below a node, in the order of the text."""
+    found: list[Node] = []
+    for field in CHILD_FIELDS.get(type(node), ()):
+        child = getattr(node, field)
+        parts = child if isinstance(child, tuple) else (child,)
+        # Entries and domains are pairs of a name and a node.
+        found += [part[1] if isinstance(part, tuple) else part for part in parts]
+    return found
+
+
+CHILD_FIELDS: dict[type, tuple[str, ...]] = {
+    Path: ("base",),
+    Filter: ("base", "condition"),
+    Call: ("function", "arguments"),
+    Negation: ("operand",),
+    Binary: ("left", "right"),
+    Logic: ("operands",),
+    Between: ("value", "low", "high"),
+    In: ("value", "tests"),
+    Test: ("operand",),
+    Span: ("start", "end"),
+    ListOf: ("items",),
+    ContextOf: ("entries",),
+    Condition: ("test", "yes", "no"),
+    Loop: ("domains", "body"),
+    FunctionOf: ("body",),
+    InstanceOf: ("value",),
+}

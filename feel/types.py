@@ -1,0 +1,47 @@
+"""Say whether a value has a type, and fit a value to the type that is wanted."""
+
+from shardclock_server.feel.budget import Budget
+from shardclock_server.feel.syntax import FeelType
+from shardclock_server.feel.values import OPEN, FeelValue, Range, kind_of
+
+ANY = FeelType("Any")
+
+
+def is_instance(value: FeelValue, wanted: FeelType, budget: Budget) -> bool:
+    """Say whether a value has a type; null has the type Null alone."""
+    budget.spend(1)
+    if value is None or wanted.kind == "Any":
+        return value is not None or wanted.kind == "Null"
+    if isinstance(value, dict) and wanted.kind == "context":
+        return all(key in value and fits(value[key], of, budget) for key, of in wanted.entries)
+    return kind_of(value) == wanted.kind and all(
+        wanted.item is None or fits(part, wanted.item, budget) for part in _parts(value)
+    )
+
+
+def fits(value: FeelValue, wanted: FeelType, budget: Budget) -> bool:
+    """Say whether a value may stand where a type is wanted; null may stand anywhere."""
+    return value is None or is_instance(value, wanted, budget)
+
+
+def fitted(value: FeelValue, wanted: FeelType, budget: Budget) -> FeelValue:
+    """Fit a value to a type: a list of one becomes its item, an item a list of one, and what fits neither way is null.
+
+    source:  DMN 1.5, 10.3.2.9.4
+    """
+    if fits(value, wanted, budget):
+        return value
+    if isinstance(value, list) and len(value) == 1 and fits(value[0], wanted, budget):
+        return value[0]
+    if wanted.kind == "list" and fits([value], wanted, budget):
+        return [value]
+    return None
+
+
+def _parts(value: FeelValue) -> list[FeelValue]:
+    match value:
+        case list():
+            return value
+        case Range(start, end):
+            return [end for end in (start, end) if end is not OPEN]
+    return []

@@ -1,0 +1,222 @@
+"""Name the kinds of values that FEEL computes with, and compare two of them.
+
+A value is None, a bool, a number (an int of at most 34 digits, or a finite Decimal), a str, one of the five temporal
+kinds, a list, a context (a dict with keys of text), a range or a function. Nobody changes a value once it is made, so
+values share their parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Context, Decimal
+from typing import Any
+
+from shardclock_server.feel.budget import TEXT_CHARS_PER_STEP, Budget, check_depth
+from shardclock_server.feel.temporal import SECOND_NS, Date, DateTime, Elapsed, Months, Time
+
+FeelValue = object  # as listed above; `object`, so that mypy makes us look before we use one
+
+NUMBER = frozenset({int, Decimal})
+EXACT = Context(prec=100, Emin=-10_000, Emax=10_000, traps=[])
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """Mark an end of a range that has none, as in `> 10`; a range may also end at null."""
+
+
+OPEN = Open()
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Hold the values between two ends, each of which belongs to it or not.
+
+    shape:   `is_test` marks the test `(= 10)`, which has the value of `[10..10]`, and does not equal it
+    source:  DMN TCK, 0068-feel-equality, range_010
+    """
+
+    start: FeelValue
+    end: FeelValue
+    has_start: bool
+    has_end: bool
+    is_test: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Unlike:
+    """Hold all values but one, as `(!= 10)` does."""
+
+    value: FeelValue
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Function:
+    """Hold a function: its parameters' names, and how to call it with as many arguments."""
+
+    parameters: tuple[str, ...]
+    call: Callable[[Budget, list[FeelValue]], FeelValue]
+
+
+KINDS: dict[type, str] = {
+    type(None): "null",
+    bool: "boolean",
+    int: "number",
+    Decimal: "number",
+    str: "string",
+    Date: "date",
+    Time: "time",
+    DateTime: "date and time",
+    Months: "years and months duration",
+    Elapsed: "days and time duration",
+    list: "list",
+    dict: "context",
+    Range: "range",
+    Unlike: "range",
+    Function: "function",
+}
+
+
+def kind_of(value: FeelValue) -> str:
+    """Name a value's kind in FEEL's words; what is no value of FEEL has the kind "unknown"."""
+    return KINDS.get(type(value), "unknown")
+
+
+def as_list(value: FeelValue) -> list[FeelValue]:
+    """Return a list as it is, and any other value as a list of one."""
+    return value if isinstance(value, list) else [value]
+
+
+def both(first: bool | None, second: bool | None) -> bool | None:
+    """Join two answers as `and` does: false if one is false, else null if one is null."""
+    if first is False or second is False:
+        return False
+    return None if first is None or second is None else True
+
+
+def equal(left: FeelValue, right: FeelValue, budget: Budget, depth: int = 0) -> bool | None:
+    """Say whether two values are equal; None if they are of different kinds, but null equals only null.
+
+    source:  DMN 1.5, 10.3.2.13
+    errors:  TooLong  they are too large or too deep to compare
+    """
+    if left is None or right is None:
+        return left is right
+    if KINDS.get(type(left)) != KINDS.get(type(right)) or kind_of(left) == "unknown":
+        return None
+    budget.spend(1)
+    check_depth(depth)
+    if compare := EQUALITIES.get(type(left)):
+        return compare(left, right, budget, depth)
+    left_key, right_key = order_key(left), order_key(right)
+    return bool(left == right if left_key is None else left_key == right_key)
+
+
+def less(left: FeelValue, right: FeelValue) -> bool | None:
+    """Say whether a value comes before another; None if they have no order: unlike kinds, null, lists, and the like."""
+    if KINDS.get(type(left)) != KINDS.get(type(right)):
+        return None
+    left_key, right_key = order_key(left), order_key(right)
+    if left_key is None or right_key is None or left_key[0] != right_key[0]:
+        return None
+    is_less: bool = left_key[1] < right_key[1]
+    return is_less
+
+
+def order_key(value: FeelValue) -> tuple[object, Any] | None:
+    """Return what orders a value among its kind: a family and a number or text; None if it has no order.
+
+    shape:   values of two families, such as times with and without a zone, have no order and are not equal
+    """
+    make = ORDER_KEYS.get(type(value))
+    return make(value) if make else None
+
+
+def number_key(number: int | Decimal) -> str:
+    """Return a text that equal numbers share; anybody can find numbers whose own hashes are the same."""
+    return str(EXACT.normalize(Decimal(number)))
+
+
+def identity(value: FeelValue, budget: Budget, depth: int = 0) -> object:
+    """Return a key that two values share if they are equal, so that a list's distinct values are found in one pass."""
+    check_depth(depth)
+    budget.spend(1)
+    match value:
+        case list():
+            return "list", *(identity(item, budget, depth + 1) for item in value)
+        case dict():
+            return "context", frozenset((key, identity(item, budget, depth + 1)) for key, item in value.items())
+        case str():
+            budget.spend_on_text(len(value))
+        case Range():
+            ends = identity(value.start, budget, depth + 1), identity(value.end, budget, depth + 1)
+            return "range", *ends, value.has_start, value.has_end, value.is_test
+        case Unlike():
+            return "unlike", identity(value.value, budget, depth + 1)
+        case int() | Decimal() if not isinstance(value, bool):
+            return "number", number_key(value)
+    key = order_key(value)
+    return (kind_of(value), *(key or (value if isinstance(value, bool) else id(value),)))
+
+
+def _equal_lists(left: list[FeelValue], right: list[FeelValue], budget: Budget, depth: int) -> bool:
+    return left is right or (
+        len(left) == len(right)
+        and all(equal(mine, other, budget, depth + 1) is True for mine, other in zip(left, right, strict=True))
+    )
+
+
+def _equal_contexts(left: dict[str, FeelValue], right: dict[str, FeelValue], budget: Budget, depth: int) -> bool:
+    budget.spend_on_list(len(left))
+    return left is right or (
+        left.keys() == right.keys()
+        and all(equal(item, right[key], budget, depth + 1) is True for key, item in left.items())
+    )
+
+
+def _equal_ranges(left: Range, right: FeelValue, budget: Budget, depth: int) -> bool:
+    return (
+        isinstance(right, Range)
+        and (left.has_start, left.has_end, left.is_test) == (right.has_start, right.has_end, right.is_test)
+        and _equal_ends(left.start, right.start, budget, depth)
+        and _equal_ends(left.end, right.end, budget, depth)
+    )
+
+
+def _equal_ends(left: FeelValue, right: FeelValue, budget: Budget, depth: int) -> bool:
+    return (
+        left is right
+        if isinstance(left, Open) or isinstance(right, Open)
+        else equal(left, right, budget, depth + 1) is True
+    )
+
+
+def _equal_unlikes(left: Unlike, right: FeelValue, budget: Budget, depth: int) -> bool:
+    return isinstance(right, Unlike) and equal(left.value, right.value, budget, depth + 1) is True
+
+
+def _equal_texts(left: str, right: str, budget: Budget, depth: int) -> bool:  # noqa: ARG001 as all of them
+    if len(left) != len(right):
+        return False
+    budget.spend(len(left) // TEXT_CHARS_PER_STEP)
+    return left == right
+
+
+EQUALITIES: dict[type, Callable[[Any, Any, Budget, int], bool]] = {
+    list: _equal_lists,
+    dict: _equal_contexts,
+    Range: _equal_ranges,
+    Unlike: _equal_unlikes,
+    str: _equal_texts,
+}
+ORDER_KEYS: dict[type, Callable[[Any], tuple[object, Any]]] = {
+    int: lambda number: (None, number),
+    Decimal: lambda number: (None, number),
+    str: lambda text: (None, text),
+    Date: lambda date: (None, date.number),
+    Time: lambda time: (time.zone is None, time.ns - (time.offset_s or 0) * SECOND_NS),
+    DateTime: lambda moment: (moment.zone is None, moment.utc_ns),
+    Months: lambda length: (None, length.months),
+    Elapsed: lambda length: (None, length.ns),
+}
