@@ -43,7 +43,6 @@ OBJECT_STORE_BYTES = 80 * 1024 * 1024
 RAY = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_worker_niceness": "0",
-    "RAY_preload_python_modules": "shardclock_server.cluster.actors",
     "RAY_AUTH_MODE": "token",
 }
 BEATING = """

@@ -44,8 +44,6 @@ def prepare_environment(settings: Settings, temp_dir: Path) -> None:
         "RAY_USAGE_STATS_ENABLED": "0",
         # By default workers run at nice 15, so a due timer would wait for everything else on the machine.
         "RAY_worker_niceness": "0",
-        # Then the workers that Ray starts in advance have loaded our actors' code: the first firing is 0.3 s earlier.
-        "RAY_preload_python_modules": "shardclock_server.cluster.actors",
         # Where Ray writes the address of the current cluster: the default is one file for the whole machine.
         "RAY_TMPDIR": str(temp_dir),
         "RAY_DEDUP_LOGS": "0",

@@ -22,9 +22,12 @@ handler does to its process, it fails alone.
     handler         what is known of a handler: its limits and policy
     handler_queue   the deliveries of one handler: waiting, being called, under suspicion
     seat            one process of a handler, and the calls in it
-    process         the Ray actor in which a handler runs
-    user_process    what its process and that of runs have in common, called by a `call_socket`
-    importing       what such a process does first, with `niceness`
+    process         the process in which a handler runs, as its worker sees it
+    user_process    the part of it that runs' processes share, called by a `call_socket`
+
+    handler_actor   the Ray actor in which a handler runs; it and the next four are all that its process loads
+    user_actor      the part of it that runs' actors share
+    importing       where such a process looks for modules, with `niceness`
     threads         where plain functions are called
     ended           how such a process ended, in a sentence (pure)
 

@@ -1,15 +1,15 @@
-"""A process of the user's code, of a handler or of runs: a Ray actor that a worker starts, calls and ends.
+"""A process of the user's code as its worker sees it: a Ray actor that the worker starts, calls and ends.
 
 Ray is imported where it is used: a worker in a user's test has no part of it, and need not wait a second for it.
 """
 
-import asyncio
 from typing import Any
 
 import structlog
 
-from shardclock_server.workers.call_socket import CallServer, CallSocket, NotSent, SocketLost, connected
+from shardclock_server.workers.call_socket import CallSocket, NotSent, SocketLost, connected
 from shardclock_server.workers.ended import has_ended, sentence_of
+from shardclock_server.workers.user_actor import UserActor
 
 # Of a Ray resource: ten thousand processes on a node that offers one.
 LEAST_SHARE = 0.0001
@@ -29,28 +29,6 @@ class ProcessDied(Exception):
 
 class NotCalled(Exception):
     """The process can't be reached any more, and was not when it was to be called: nothing was called."""
-
-
-class UserActor:
-    """The process's end: answer calls, which come through a socket, or through Ray from another host."""
-
-    def __init__(self) -> None:
-        self._server = CallServer(self.answer)
-
-    async def listen(self) -> str | None:
-        """Listen for the worker, once the user's code is imported; return where, as `CallServer.listen` does."""
-        return await self._server.listen()
-
-    async def ready(self) -> None:
-        """Answer: the process is alive, and nothing keeps its loop."""
-
-    async def gone(self) -> None:
-        """Never answer: the pending call fails when the process ends."""
-        await asyncio.Event().wait()
-
-    async def answer(self, call: bytes) -> bytes:
-        """Answer a call; both are pickled."""
-        raise NotImplementedError
 
 
 def start_actor(

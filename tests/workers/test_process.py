@@ -16,8 +16,9 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from shardclock import Completed, InvalidHandler, Timer
 from shardclock_server.sql.deliveries.claim import ClaimedDelivery
-from shardclock_server.workers import importing, process
-from shardclock_server.workers.process import HandlerActor, RayHandlerProcess, envelope_of
+from shardclock_server.workers import handler_actor, importing
+from shardclock_server.workers.handler_actor import HandlerActor
+from shardclock_server.workers.process import RayHandlerProcess, envelope_of
 from shardclock_server.workers.runs.actor import RunActor
 from shardclock_server.workers.user_process import LEAST_SHARE
 from tests.support.handlers import NOON, delivery, spec_of
@@ -123,7 +124,7 @@ async def test_no_more_calls_run_at_a_time_than_the_handler_allows_however_many_
 async def test_a_handler_that_is_slow_is_not_begun_for_all_of_a_message(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, calls_max: int
 ) -> None:
-    monkeypatch.setattr(process, "BEGINS_S", 0.0)
+    monkeypatch.setattr(handler_actor, "BEGINS_S", 0.0)
     name = f"slow_{kind}"
     (tmp_path / f"{name}.py").write_text(APP.format(name=name))
     actor = HandlerActor(name, str(tmp_path), f"{name}.{kind}", calls_max, 2)

@@ -8,7 +8,8 @@ from collections.abc import Callable
 import pytest
 import ray
 
-from shardclock_server.workers.user_process import NotCalled, ProcessDied, UserActor, UserProcess
+from shardclock_server.workers.user_actor import UserActor
+from shardclock_server.workers.user_process import NotCalled, ProcessDied, UserProcess
 from tests.support.user_actors import Started
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from shardclock import CallOutcome, Failed, Job, JobCall, RunOrder, Seen, find_jobs
 from shardclock_server.workers.importing import prepare_to_import
 from shardclock_server.workers.threads import in_a_thread
-from shardclock_server.workers.user_process import UserActor
+from shardclock_server.workers.user_actor import UserActor
 
 
 class Runs:

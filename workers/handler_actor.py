@@ -1,0 +1,108 @@
+"""The Ray actor in which a handler runs: it imports the user's code. It decides nothing."""
+
+import asyncio
+import gc
+import pickle
+import time
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any
+
+from shardclock import (
+    COMPLETED,
+    Handler,
+    Outcome,
+    Timer,
+    call_async,
+    call_batch_async,
+    call_batch_plain,
+    call_plain,
+    find_handlers,
+)
+from shardclock_server.workers.importing import prepare_to_import
+from shardclock_server.workers.threads import in_a_thread
+from shardclock_server.workers.user_actor import UserActor
+
+# What crosses to the process for each delivery, in the order of Timer's fields.
+Envelope = tuple[Any, ...]
+# A process begins no more calls of a message after this time: a handler that has become slow must not keep hundreds.
+BEGINS_S = 0.5
+
+
+class HandlerCalls:
+    """Call one handler in this process."""
+
+    def __init__(self, handler: Handler, calls_max: int) -> None:
+        self._handler = handler
+        # More calls may wait here than run. A plain function has the process to itself.
+        self._room = asyncio.Semaphore(calls_max if handler.is_async else 1)
+
+    async def call(self, envelopes: Iterable[Envelope]) -> tuple[list[Outcome | None], float]:
+        """Call the handler for each timer: a plain function one by one, an async function for all at once.
+
+        shape:   outcomes, None for a plain success, and the seconds that the handler took. Those that had no time to
+                 begin have no outcome
+        """
+        handler, timers = self._handler, [Timer(*envelope) for envelope in envelopes]
+        if handler.is_async and not handler.takes_batch:
+            began_s = time.perf_counter()
+            outcomes = await self._call_each(timers)
+        else:
+            async with self._room:
+                began_s = time.perf_counter()
+                if handler.is_async:
+                    outcomes = await call_batch_async(handler, timers)
+                else:
+                    # In a thread: a plain function may run an event loop of its own.
+                    outcomes = await in_a_thread(partial(_call_plain, handler, timers))
+        took_s = time.perf_counter() - began_s
+        return [None if outcome is COMPLETED else outcome for outcome in outcomes], took_s
+
+    async def _call_each(self, timers: Sequence[Timer[str | None]]) -> list[Outcome]:
+        calls: list[asyncio.Task[Outcome]] = []
+        ends_s = 0.0
+        for timer in timers:
+            await self._room.acquire()
+            if not calls:
+                ends_s = time.perf_counter() + BEGINS_S
+            elif time.perf_counter() > ends_s:
+                self._room.release()
+                break
+            calls.append(asyncio.create_task(self._call_one(timer)))
+        # One after the other: most have ended when the first has, and then this costs less than to gather them.
+        return [await call for call in calls]
+
+    async def _call_one(self, timer: Timer[str | None]) -> Outcome:
+        try:
+            return await call_async(self._handler, timer)
+        finally:
+            self._room.release()
+
+
+class HandlerActor(UserActor):
+    """Import an app and call one of its handlers."""
+
+    def __init__(self, modules: str, directory: str, target: str, calls_max: int, priority: int) -> None:
+        super().__init__()
+        prepare_to_import(directory, priority=priority)
+        self._calls = HandlerCalls(find_handlers(modules.split(","))[target], calls_max)
+        # The collector never looks again at all that was imported: that takes 0.1 s, in which nothing is called.
+        gc.collect()
+        gc.freeze()
+
+    async def answer(self, call: bytes) -> bytes:
+        """Call the handler for each timer, as `HandlerCalls` does."""
+        envelopes = pickle.loads(call)  # noqa: S301 - ours
+        return pickle.dumps(await self._calls.call(envelopes), pickle.HIGHEST_PROTOCOL)
+
+
+def _call_plain(handler: Handler, timers: Sequence[Timer[str | None]]) -> list[Outcome]:
+    if handler.takes_batch:
+        return call_batch_plain(handler, timers)
+    ends_s = time.perf_counter() + BEGINS_S
+    outcomes: list[Outcome] = []
+    for timer in timers:
+        outcomes.append(call_plain(handler, timer))
+        if time.perf_counter() > ends_s:
+            break
+    return outcomes
