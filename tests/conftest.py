@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
+import tempfile
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -16,6 +18,7 @@ import structlog
 
 from tests.support.durations import TAKES_S, is_long
 from tests.support.factories import HolderClient, add_holder
+from tests.support.memory import IN_MEMORY
 from tests.support.postgres import Server
 from tests.support.sampling import Sampling
 
@@ -131,3 +134,11 @@ async def shard(dsn: str) -> AsyncIterator[HolderClient]:
     await add_holder(dsn, 1)
     async with HolderClient(dsn, holder=1) as hand:
         yield hand
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """Give a directory that a server may use."""
+    path = Path(tempfile.mkdtemp(prefix="shardclock-test-", dir=IN_MEMORY))
+    yield path
+    shutil.rmtree(path)

@@ -5,10 +5,8 @@ from __future__ import annotations
 import ast
 import json
 import re
-import shutil
 import subprocess
 import sys
-import sysconfig
 import tarfile
 import zipfile
 from pathlib import Path
@@ -16,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import PACKAGE_NAMES, ROOT
+from tests.support.distributions import pip, wheel_of
 
 NAME = "shardclock_server"
 FOLDERS = (*PACKAGE_NAMES, "benchmarks", "chaos", "client", "examples", "k8s", "tests", "tools")
@@ -23,7 +22,6 @@ SOURCES = sorted(path for name in FOLDERS for path in (ROOT / name).rglob("*.py"
 # An import path as monkeypatch and `python -m` take it, such as NAME.sql.session without its first word.
 DOTTED = re.compile(rf"({'|'.join(PACKAGE_NAMES)})\.([a-z_]+)(?:\.\w+)*")
 SHIPPED = {".py", ".sql", ".css", ".html"}
-BUILD_S = 120
 
 
 def test_each_package_has_a_link_and_the_import_name_has_nothing_else() -> None:
@@ -58,32 +56,6 @@ def _is_module(text: str) -> bool:
     return found is not None and (ROOT / found[1] / f"{found[2]}.py").is_file()
 
 
-@pytest.fixture(scope="module")
-def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Copy what distributions are made of: setuptools leaves a build folder behind, and packs what lies there."""
-    tree = tmp_path_factory.mktemp("wheel") / "tree"
-    for name in (*PACKAGE_NAMES, NAME, "client"):
-        ignored = shutil.ignore_patterns("__pycache__", "*.egg-info", "build")
-        shutil.copytree(ROOT / name, tree / name, symlinks=True, ignore=ignored)
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, tree)
-    return tree
-
-
-@pytest.fixture(scope="module")
-def wheels(tree: Path) -> dict[str, Path]:
-    """Build the wheels of the server and of the client."""
-    return {"client": _wheel_of(tree / "client"), "server": _wheel_of(tree)}
-
-
-def _wheel_of(tree: Path) -> Path:
-    out = tree / "dist"
-    build = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(out)]
-    subprocess.run([*build, str(tree)], check=True, timeout=BUILD_S)
-    (wheel,) = out.glob("*.whl")
-    return wheel
-
-
 @pytest.mark.slow
 def test_the_wheel_brings_one_package_with_the_sql_the_page_and_the_types(wheels: dict[str, Path]) -> None:
     kept = {path.relative_to(ROOT) for name in PACKAGE_NAMES for path in (ROOT / name).rglob("*")}
@@ -94,13 +66,13 @@ def test_the_wheel_brings_one_package_with_the_sql_the_page_and_the_types(wheels
 @pytest.mark.slow
 def test_the_sdist_makes_the_same_wheel_without_links(wheels: dict[str, Path], tree: Path, tmp_path: Path) -> None:
     build = "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])"
-    subprocess.run([sys.executable, "-c", build, str(tmp_path)], cwd=tree, check=True, timeout=BUILD_S)
+    subprocess.run([sys.executable, "-c", build, str(tmp_path)], cwd=tree, check=True, timeout=120)
     (sdist,) = tmp_path.glob("*.tar.gz")
     with tarfile.open(sdist) as packed:
         assert [member.name for member in packed if member.issym()] == []
         packed.extractall(tmp_path, filter="data")
 
-    made = _wheel_of(tmp_path / sdist.name.removesuffix(".tar.gz"))
+    made = wheel_of(tmp_path / sdist.name.removesuffix(".tar.gz"))
 
     assert _files_of(made) == _files_of(wheels["server"])
 
@@ -118,24 +90,20 @@ def test_the_client_s_wheel_brings_its_package_alone(wheels: dict[str, Path]) ->
 
 @pytest.mark.ray
 @pytest.mark.exhaustive
-def test_the_demo_works_from_the_wheel_in_an_empty_directory(wheels: dict[str, Path], tmp_path: Path) -> None:
+def test_the_demo_works_from_the_wheel_in_an_empty_directory(installed: Path, tmp_path: Path) -> None:
     # Given an environment that has the wheels and what they depend on, and nothing of this tree
-    venv, empty = tmp_path / "venv", tmp_path / "empty"
+    empty = tmp_path / "empty"
     empty.mkdir()
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True, timeout=60)
-    python = venv / "bin" / "python"
-    install = [sys.executable, "-m", "pip", "--python", str(python), "install", "-q", "--no-deps", "--no-index"]
-    subprocess.run([*install, *map(str, wheels.values())], check=True, timeout=60)
-    (site,) = venv.glob("lib/python*/site-packages")
-    # A plain path: what makes this tree importable there stands in .pth files of its own, which are not read for it.
-    (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    (site,) = installed.parent.glob("lib/python*/site-packages")
     asked = f"import pathlib, {NAME}; print(pathlib.Path({NAME}.__file__).parents[1])"
-    found = subprocess.run([python, "-P", "-c", asked], cwd=empty, capture_output=True, text=True, check=True)
+    found = subprocess.run(
+        [installed / "python", "-P", "-c", asked], cwd=empty, capture_output=True, text=True, check=True
+    )
     assert found.stdout.strip() == str(site)
 
     # When its demo runs
     done = subprocess.run(
-        [venv / "bin" / "shardclock", "demo", "--json"],
+        [installed / "shardclock", "demo", "--json"],
         cwd=empty,
         capture_output=True,
         text=True,
@@ -150,6 +118,19 @@ def test_the_demo_works_from_the_wheel_in_an_empty_directory(wheels: dict[str, P
     assert verdict["fired"] >= 5_000
     assert (verdict["deliveries"]["delivered"], verdict["deliveries"]["dead"]) == (998, 2)
     assert list(empty.iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("gone", "left"), [("shardclock", "metrics"), ("other", NAME)])
+def test_another_distribution_that_brings_metrics_and_ours_leave_each_other_alone(
+    other: Path, gone: str, left: str
+) -> None:
+    pip(other, "check")
+    pip(other, "uninstall", "-q", "-y", gone)
+
+    asked = f"import {left}, shardclock; import importlib.util as u; print(u.find_spec('metrics') is not None)"
+    found = subprocess.run([other / "python", "-P", "-c", asked], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == str(left == "metrics")
 
 
 def _files_of(wheel: Path) -> set[str]:

@@ -66,6 +66,7 @@ Processes:
 The suite itself:
     covered          print how much of each package was run
     durations        which files of tests take long
+    distributions    build distributions, and install them
 
 Metrics:
     exporting        an exporter in the test's own process

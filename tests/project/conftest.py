@@ -1,0 +1,64 @@
+"""The distributions of this tree, and an environment in which they are installed."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.support import PACKAGE_NAMES, ROOT
+from tests.support.distributions import pip, wheel_of
+
+INSTALL_S = 60
+
+
+@pytest.fixture(scope="session")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Copy what distributions are made of: setuptools leaves a build folder behind, and packs what lies there."""
+    tree = tmp_path_factory.mktemp("wheel") / "tree"
+    for name in (*PACKAGE_NAMES, "shardclock_server", "client"):
+        ignored = shutil.ignore_patterns("__pycache__", "*.egg-info", "build")
+        shutil.copytree(ROOT / name, tree / name, symlinks=True, ignore=ignored)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, tree)
+    return tree
+
+
+@pytest.fixture(scope="session")
+def wheels(tree: Path) -> dict[str, Path]:
+    """Build the wheels of the server and of the client."""
+    return {"client": wheel_of(tree / "client"), "server": wheel_of(tree)}
+
+
+@pytest.fixture
+def installed(wheels: dict[str, Path], tmp_path: Path) -> Path:
+    """Make an environment with the wheels, what they depend on, and nothing of this tree; return its programs."""
+    venv = tmp_path / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True, timeout=INSTALL_S)
+    pip(venv / "bin", "install", "-q", "--no-deps", "--no-index", *map(str, wheels.values()))
+    (site,) = venv.glob("lib/python*/site-packages")
+    # A plain path: what makes this tree importable there stands in .pth files of its own, which are not read for it.
+    (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return venv / "bin"
+
+
+@pytest.fixture
+def other(installed: Path, tmp_path: Path) -> Path:
+    """Install another distribution, which brings a package `metrics`, beside ours; return the programs."""
+    wheel, info = tmp_path / "other-1-py3-none-any.whl", "other-1.dist-info"
+    files = {
+        "metrics/__init__.py": "OTHER = True\n",
+        f"{info}/METADATA": "Metadata-Version: 2.1\nName: other\nVersion: 1\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    record = "".join(f"{name},,\n" for name in (*files, f"{info}/RECORD"))
+    with zipfile.ZipFile(wheel, "w") as packed:
+        for name, text in {**files, f"{info}/RECORD": record}.items():
+            packed.writestr(name, text)
+    pip(installed, "install", "-q", "--no-deps", "--no-index", str(wheel))
+    return installed

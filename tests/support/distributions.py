@@ -1,0 +1,25 @@
+"""Build distributions, and install them in an environment."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+BUILD_S = 120
+
+
+def wheel_of(tree: Path) -> Path:
+    """Build the wheel of a tree."""
+    out = tree / "dist"
+    build = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(out)]
+    subprocess.run([*build, str(tree)], check=True, timeout=BUILD_S)
+    (wheel,) = out.glob("*.whl")
+    return wheel
+
+
+def pip(programs: Path, *words: str) -> None:
+    """Run pip on an environment."""
+    command = [sys.executable, "-m", "pip", "--python", str(programs / "python"), *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=BUILD_S, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
