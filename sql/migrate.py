@@ -3,7 +3,7 @@
 The schema is made by steps and functions. A step makes or changes tables; steps go forward only, and one that was
 released is never edited: each is recorded with the checksum of its text. A function is made anew whenever its file has
 changed. All of it is one transaction under an advisory lock. So two processes that start together do the work once, and
-a failure leaves the database as it was. docs/decisions/0077-one-file-for-each-function.md
+a failure leaves the database as it was. docs/decisions/0078-one-file-for-each-function.md
 """
 
 import asyncio
