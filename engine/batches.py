@@ -87,17 +87,17 @@ class Batch:
             self.full[first.root_key or 0] = why
             raise FamilyIsFull(why)
 
-    def add(self, signals: Signals, done: Advanced, definition: Definition) -> int:
+    def add(self, signals: Signals, done: Advanced, needs: Needs) -> int:
         """Add an instance that has advanced; return how many characters are to be written of it.
 
         errors:  StateTooLarge
         """
         writes = done.writes()
-        self.writes.add(writes)
-        self.rows[done.owner.tenant_id] += writes.size
-        self.advanced[done.owner.instance_key] = done
-        self.read[done.owner.instance_key] = signals
-        self.needs[done.owner.instance_key] = done.owner.tenant_id, needs_of(done, definition)
+        key, tenant = done.owner.instance_key, done.owner.tenant_id
+        self.rows[tenant] += self.writes.add(writes)
+        self.advanced[key] = done
+        self.read[key] = signals
+        self.needs[key] = tenant, needs
         return done.chars + sum(len(row["state"] or "") for row in writes.steps)
 
     def suspects(self) -> tuple[list[int], list[int]]:
@@ -159,16 +159,17 @@ def advance_all(
     shape:   `full` has the reasons why families may not grow, by their root
     """
     batch, began_s, chars = Batch(), time.monotonic(), 0
+    work_s = time.thread_time()
     for signals in queue.in_turn(by_tenant(instances)):
-        work_s = time.thread_time()
         try:
             definition_key, definition = _definition(signals[0], definitions)
             batch.refuse_growth(signals[0], definition, full)
             done = advance_by(signals, definition, definition_key, calls_depth_max=calls_depth_max)
-            chars += batch.add(signals, done, definition)
+            chars += batch.add(signals, done, needs_of(done, definition))
         except Exception as error:  # noqa: BLE001 - whatever one instance does, the others go on
             batch.failed.append((signals, error))
-        queue.charge(signals[0].tenant_id, time.thread_time() - work_s)
+        began_work_s, work_s = work_s, time.thread_time()
+        queue.charge(signals[0].tenant_id, work_s - began_work_s)
         if chars > BATCH_CHARS or time.monotonic() - began_s > BATCH_S:
             break
     return batch

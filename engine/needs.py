@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from shardclock_server.bpmn.model import Definition, Kind
 from shardclock_server.bpmn.model.definition import Timer
-from shardclock_server.bpmn.step.effects import TaskOpened, TimerOpened
 from shardclock_server.engine.advancing import Advanced
 
 
@@ -27,7 +26,7 @@ def needs_of(done: Advanced, definition: Definition) -> Needs:
     """Tell how much more there is after a step than before it."""
     outbox = done.outbox
     begins = int(done.was == 0 and outbox.ended is None)
-    tasks, timers = outbox.opened(TaskOpened), outbox.opened(TimerOpened)
+    tasks, timers = outbox.opened()
     if not (tasks or timers):
         return Needs(begins) if begins else NOTHING
     freed_timers = sum(

@@ -111,9 +111,13 @@ class Outbox:
         """Count the service tasks that wait for a worker."""
         return sum(isinstance(effect, ServiceTaskOpened) for effect, _ in self._waits())
 
-    def opened(self, kind: type[TimerOpened | TaskOpened]) -> int:
-        """Count the timers, or the tasks of persons, that are to be written."""
-        return sum(isinstance(effect, kind) for effect, _ in self._waits())
+    def opened(self) -> tuple[int, int]:
+        """Count the tasks of persons and the timers that are to be written."""
+        tasks = timers = 0
+        for effect, _ in self._waits():
+            tasks += isinstance(effect, TaskOpened)
+            timers += isinstance(effect, TimerOpened)
+        return tasks, timers
 
     def stopped(self) -> list[Row]:
         """Tell which tokens have stopped, and why: an incident that is resolved is gone, and its sentence with it."""

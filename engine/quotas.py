@@ -6,7 +6,7 @@ since: docs/decisions/0071-quotas-of-processes.md.
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -44,6 +44,12 @@ class TenantRooms:
         left = self.rooms[resource].left
         return None if left is None else left - self.written[resource].total()
 
+    def write(self, need: Needs, now: datetime) -> None:
+        """Subtract what is about to be written."""
+        for resource, more in zip(Needs._fields, need, strict=True):
+            if more:
+                self.written[resource][now] += more
+
 
 class TenantQuotas:
     """Reserve room for steps; one runner's."""
@@ -59,19 +65,23 @@ class TenantQuotas:
         shape:   `needs` has for each instance its tenant, and what its step needs; `now` is the server's time
         errors:  StoreUnavailable  no answer in time
         """
-        wanted = {key: need for key, need in needs.items() if need[1] != NOTHING}
-        await self._read({tenant for tenant, _ in wanted.values()}, READ_S)
+        wanted = {key: need for key, need in needs.items() if need[1] is not NOTHING}
+        totals = _totals(wanted.values())
+        await self._read(set(totals), READ_S)
         # A tenant may have more room by now, so no step waits because of an older read.
-        await self._read({tenant for tenant, need in wanted.values() if self._short_of(tenant, need)}, 0.0)
+        await self._read({tenant for tenant, total in totals.items() if self._short_of(tenant, total)}, 0.0)
+        short = {tenant for tenant, total in totals.items() if self._short_of(tenant, total)}
+        for tenant in totals.keys() - short:
+            self._known[tenant].write(totals[tenant], now)
         refused = {}
-        for key, (tenant, need) in wanted.items():
+        for key, (tenant, need) in wanted.items() if short else ():
+            if tenant not in short:
+                continue
             known = self._known[tenant]
             if resource := self._short_of(tenant, need):
                 refused[key] = _no_room(tenant, resource, known.rooms[resource], getattr(need, resource))
-                continue
-            for resource, more in zip(Needs._fields, need, strict=True):
-                if more:
-                    known.written[resource][now] += more
+            else:
+                known.write(need, now)
         return refused
 
     async def _read(self, tenants: set[str], age_s: float) -> None:
@@ -97,6 +107,15 @@ class TenantQuotas:
             if left is not None and more > left:
                 return resource
         return None
+
+
+def _totals(needs: Iterable[tuple[str, Needs]]) -> dict[str, Needs]:
+    """Add the needs of the instances of each tenant."""
+    totals: dict[str, Needs] = {}
+    for tenant, (instances, tasks, timers) in needs:
+        total = totals.get(tenant, NOTHING)
+        totals[tenant] = Needs(total.instances + instances, total.tasks + tasks, total.timers + timers)
+    return totals
 
 
 def _since(before: Counter[datetime] | None, room: Room) -> Counter[datetime]:

@@ -41,16 +41,14 @@ class Writes:
     returned: list[Row] = field(default_factory=list)
     thrown: list[Row] = field(default_factory=list)
 
-    def add(self, other: "Writes") -> None:
-        """Add another batch to this one."""
+    def add(self, other: "Writes") -> int:
+        """Add another batch to this one; return the number of its rows."""
+        added = 0
         for name in LISTS:
             if rows := getattr(other, name):
                 getattr(self, name).extend(rows)
-
-    @property
-    def size(self) -> int:
-        """Count the rows."""
-        return sum(len(getattr(self, name)) for name in LISTS)
+                added += len(rows)
+        return added
 
     def of(self, instance_keys: Sequence[int]) -> "Writes":
         """Return the part that is of these instances alone."""
