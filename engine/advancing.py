@@ -9,6 +9,7 @@ from typing import Any
 from shardclock_server.bpmn.model import Definition
 from shardclock_server.bpmn.step import Instance, advance, begin, begin_stopped, read_catches, read_state, write_state
 from shardclock_server.bpmn.step.advance import Step
+from shardclock_server.bpmn.step.effects import Ended, Outcome
 from shardclock_server.bpmn.step.signals import Continued, Signal
 from shardclock_server.bpmn.step.stepping import CALLS_DEPTH_MAX
 from shardclock_server.engine.inbox import BEGIN, CANCEL, CLOSED, CONTINUED, Unreadable, kind_of, said_by, signal_of
@@ -162,6 +163,26 @@ def begun_stopped(first: DueSignal, definition: Definition, definition_key: int,
     outbox.add(step.effects, now=first.server_time)
     history = [_history_of(first, {**said, "kind": BEGIN}, stale=False)]
     return Advanced(owner, [first], definition_key, 0, instance, outbox, history)
+
+
+def cancels_start(first: DueSignal) -> bool:
+    """Say whether a signal cancels an instance that has not begun."""
+    return first.version is None and not first.is_first and first.definition_key is not None
+
+
+def canceled_start(cancel: DueSignal) -> Advanced:
+    """Cancel an instance that has not begun: nothing of its process runs, and its model is not needed."""
+    assert cancel.definition_key is not None, "its start is known"
+    assert cancel.process_id is not None, "its start is known"
+    parent = cancel.parent_key, cancel.parent_token, cancel.root_key
+    owner = Owner(cancel.instance_key, cancel.tenant_id, cancel.process_id, *parent)
+    outbox = Outbox(owner, Definition(cancel.process_id, cancel.process_id, {}, (), {}, {}), first_new=0)
+    outbox.add([Ended(Outcome.CANCELED, {})], now=cancel.server_time)
+    history = [
+        {"key": cancel.instance_key, "kind": BEGIN, "stale": True},
+        _history_of(cancel, said_by(cancel), stale=False),
+    ]
+    return Advanced(owner, [cancel], cancel.definition_key, 0, Instance(), outbox, history)
 
 
 def _begun(signals: Sequence[DueSignal], definition: Definition, definition_key: int, share: Share) -> Advanced:

@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 from shardclock_server.bpmn.model import Definition, Kind
 from shardclock_server.bpmn.step.stepping import CALLS_DEPTH_MAX
-from shardclock_server.engine.advancing import Advanced, advance_by, definition_of
+from shardclock_server.engine.advancing import Advanced, advance_by, canceled_start, cancels_start, definition_of
 from shardclock_server.engine.definitions import Definitions, Gone
 from shardclock_server.engine.fair_queue import FairQueue
 from shardclock_server.engine.inbox import CANCEL, is_thrown, kind_of, said_by
+from shardclock_server.engine.needs import NOTHING as NO_NEEDS
 from shardclock_server.engine.needs import Needs, needs_of
 from shardclock_server.engine.putting_off import FamilyIsFull
 from shardclock_server.sql.processes.apply import DESCENDANTS_MAX, Writes
@@ -162,10 +163,14 @@ def advance_all(
     work_s = time.thread_time()
     for signals in queue.in_turn(by_tenant(instances)):
         try:
-            definition_key, definition = _definition(signals[0], definitions)
-            batch.refuse_growth(signals[0], definition, full)
-            done = advance_by(signals, definition, definition_key, calls_depth_max=calls_depth_max)
-            chars += batch.add(signals, done, needs_of(done, definition))
+            if cancels_start(signals[0]):
+                # The other signals of the instance find that it has ended.
+                chars += batch.add(signals[:1], canceled_start(signals[0]), NO_NEEDS)
+            else:
+                definition_key, definition = _definition(signals[0], definitions)
+                batch.refuse_growth(signals[0], definition, full)
+                done = advance_by(signals, definition, definition_key, calls_depth_max=calls_depth_max)
+                chars += batch.add(signals, done, needs_of(done, definition))
         except Exception as error:  # noqa: BLE001 - whatever one instance does, the others go on
             batch.failed.append((signals, error))
         began_work_s, work_s = work_s, time.thread_time()

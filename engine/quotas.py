@@ -45,7 +45,7 @@ class TenantRooms:
         return None if left is None else left - self.written[resource].total()
 
     def write(self, need: Needs, now: datetime) -> None:
-        """Subtract what is about to be written."""
+        """Subtract the rows of a step from the room."""
         for resource, more in zip(Needs._fields, need, strict=True):
             if more:
                 self.written[resource][now] += more

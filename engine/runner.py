@@ -9,7 +9,7 @@ from itertools import chain
 
 from structlog.typing import FilteringBoundLogger
 
-from shardclock_server.engine.advancing import Advanced, begun_stopped, definition_of
+from shardclock_server.engine.advancing import Advanced, begun_stopped, cancels_start, definition_of
 from shardclock_server.engine.batches import (
     BATCH_S,
     CALL_LIMITS,
@@ -158,8 +158,10 @@ class SignalRunner:
         named: list[tuple[Signals, int | None]] = []
         for signals in instances:
             try:
-                key = definition_of(signals[0])
+                key = None if cancels_start(signals[0]) else definition_of(signals[0])
             except Exception:  # noqa: BLE001 - it fails alone when it is taken
+                key = None
+            if key is None:
                 named.append((signals, None))
                 continue
             tenants.setdefault(key, signals[0].tenant_id)

@@ -28,7 +28,8 @@ class EngineStats:
     def count(self, advanced: Sequence[Advanced]) -> None:
         """Add instances that were written, with the signals that they took."""
         for done in advanced:
-            self.begun += done.was == 0
+            # An instance that was cancelled before its start has not begun.
+            self.begun += done.was == 0 and done.signals[0].is_first
             self.stale += done.stale
             self.incidents += len(done.outbox.raised)
             self.service_tasks += done.outbox.service_tasks

@@ -1,9 +1,9 @@
 -- Reads the signals of the holder's instances that are due, with the instances' states. It claims nothing: an instance's
 -- version protects its row. Each tenant has a lane, and each lane has a share of the batch: no lane is read further than
--- its share. The lanes of tenants that have used least come first. In a lane, cancellations come first, each with the start
--- of its instance if no engine has begun that. Other signals wait for the start of their instance. A signal that no engine
--- could take is put off, and the later signals of its instance wait for it, but for a cancellation. A lane is read no
--- further than ten times its share, however many of its signals wait or are for another holder.
+-- its share. The lanes of tenants that have used least come first. In a lane, cancellations come first, and wait for no
+-- signal. Other signals wait for the start of their instance. A signal that no engine could take is put off, and the later
+-- signals of its instance wait for it. A lane is read no further than ten times its share, however many of its signals wait
+-- or are for another holder. Cancellations are read in both orders, so that no number of them hides a later one.
 --
 -- in:    :holder bigint, :batch integer, :bytes bigint: after so many of signals and states there is no other signal,
 --        :stripe integer of :stripes integer: a part of the holder's instances, from 0;
@@ -16,14 +16,15 @@
 --        failed_attempts integer, due_at timestamptz, version bigint, definition_key bigint, process_id text,
 --        parent_key bigint, parent_token bigint, root_key bigint, state text (with its first signal alone), has_ended boolean: of the
 --        instance, or of the root of an instance that is to begin; null if there is none; server_time timestamptz:
---        in the order in which they are to be taken; a start may be there twice;
+--        in the order in which they are to be taken; a cancellation may be there twice. If the instance of a cancellation
+--        has not begun, version is null, and its start has the other values;
 --        then rows with timer_key null: for each lane that was read without result, and has more, and for each
 --        that had no turn, tenant_id, and in due_at and instance_key how far it was read; and one with next_tenant text
 --        (the next :after_tenant), if there may be more lanes
 -- locks: nothing
--- index: deliveries_by_lane, one probe for each lane, and up to its share; deliveries_of_cancellations, up to the same
---        share; deliveries_put_off, deliveries_of_throws, deliveries_pkey and instances_pkey, one probe for each
---        signal; holders_pkey
+-- index: deliveries_by_lane, one probe for each lane, and up to ten times its share; deliveries_of_cancellations, up to the
+--        same; deliveries_put_off, deliveries_of_throws, deliveries_pkey, instances_pkey and definitions_pkey, one
+--        probe for each signal; holders_pkey
 with recursive me as materialized (
     select h.part, h.part_count
     from shardclock.holders h
@@ -77,7 +78,6 @@ due as (
     select
         o.turn,
         d.rank,
-        d.rank = 0 and d.process_instance_key is not null as is_after_start,
         d.timer_key,
         coalesce(d.process_instance_key, d.timer_key) as instance_key,
         d.process_instance_key,
@@ -86,17 +86,23 @@ due as (
         d.tenant_id,
         d.payload,
         d.failed_attempts,
-        d.next_attempt_at
+        d.next_attempt_at,
+        case
+            when d.process_instance_key is null and d.payload ->> 'root' ~ '^[0-9]{1,18}$'
+                then (d.payload ->> 'root')::bigint
+        end as start_root_key
     from (select * from open_lane l order by l.turn) o
     cross join share
     cross join me
     cross join lateral (
         (
             select
-                0 as rank, d.timer_key, d.process_instance_key, d.element_instance_key, d.target_element_id, d.tenant_id,
-                d.payload, d.failed_attempts, d.next_attempt_at
+                0 as rank, c.timer_key, c.process_instance_key, c.element_instance_key, c.target_element_id, c.tenant_id,
+                c.payload, c.failed_attempts, c.next_attempt_at
             from (
-                select c.timer_key, c.process_instance_key, c.tenant_id, c.next_attempt_at, c.timer_key + 0 as place
+                select
+                    c.timer_key, c.process_instance_key, c.element_instance_key, c.target_element_id, c.tenant_id,
+                    c.payload, c.failed_attempts, c.next_attempt_at, c.timer_key + 0 as place
                 from shardclock.deliveries c
                 where (c.target = 'process:instance' and c.payload ->> 'kind' = 'cancel') is true
                     and c.tenant_id = o.tenant_id
@@ -104,20 +110,8 @@ due as (
                 order by c.next_attempt_at, c.timer_key + 0
                 limit 10 * share.signals
             ) c
-            cross join lateral (
-                select d.*
-                from shardclock.deliveries d
-                where d.timer_key = any (array[c.process_instance_key, c.timer_key])
-                    and (d.timer_key = c.timer_key or (d.process_instance_key is null and d.tenant_id = c.tenant_id))
-                        is true
-            ) d
             where c.process_instance_key % 840 % me.part_count = me.part
                 and c.process_instance_key / 840 % :stripes::integer = :stripe::integer
-                -- A start that was put off comes first.
-                and coalesce(
-                    (select b.next_attempt_at from shardclock.deliveries b where b.timer_key = c.process_instance_key),
-                    c.next_attempt_at
-                ) <= now()
             order by c.next_attempt_at, c.place
             limit share.signals
         )
@@ -127,7 +121,9 @@ due as (
                 1, d.timer_key, d.process_instance_key, d.element_instance_key, d.target_element_id, d.tenant_id, d.payload,
                 d.failed_attempts, d.next_attempt_at
             from (
-                select d.*, d.timer_key + 0 as place
+                select
+                    d.timer_key, d.process_instance_key, d.element_instance_key, d.target_element_id, d.tenant_id,
+                    d.payload, d.failed_attempts, d.next_attempt_at, d.timer_key + 0 as place
                 from shardclock.deliveries d
                 where d.target = o.target
                     and d.tenant_id = o.tenant_id
@@ -140,53 +136,58 @@ due as (
                 and coalesce(d.process_instance_key, d.timer_key) / 840 % :stripes = :stripe
                 and coalesce(d.process_instance_key, d.timer_key) <> all (:without::bigint[])
                 and (
-                    d.process_instance_key is null
-                    or d.element_instance_key is not null
-                    or d.payload ->> 'kind' is distinct from 'cancel'
-                )
-                -- A start that was redriven at a rate is due later than a signal that was sent to it before: the signal
-                -- waits. A signal to a token other than the process itself (1) is to an instance that has begun. Asked for
-                -- a value, here and above, or a plan that was made while nothing waited reads all deliveries for each
-                -- signal.
-                and (
-                    d.element_instance_key > 1
-                    or coalesce(
-                        (
-                            select b.next_attempt_at
-                            from shardclock.deliveries b
-                            where b.timer_key = d.process_instance_key
-                        ),
-                        d.next_attempt_at
-                    ) <= d.next_attempt_at
-                )
-                and (
-                    not exists (
-                        select
-                        from shardclock.deliveries e
-                        where e.target = 'process:instance'
-                            and e.failed_attempts > 0
-                            and coalesce(e.process_instance_key, e.timer_key)
-                                = coalesce(d.process_instance_key, d.timer_key)
-                            and e.timer_key <> d.timer_key
-                            -- Of two that were put off, the older one goes on: neither waits for ever.
-                            and (d.failed_attempts = 0 or e.timer_key < d.timer_key)
+                    (
+                        d.element_instance_key is null
+                        and d.process_instance_key is not null
+                        and d.payload ->> 'kind' = 'cancel'
                     )
-                    or d.process_instance_key is null
-                )
-                -- A signal that is sent in parts waits for the last part of the one of its name before it.
-                and (
-                    d.payload ->> 'kind' is distinct from 'thrown'
-                    or d.timer_key = coalesce(
+                    or (
+                        -- A start that was redriven at a rate is due later than a signal that was sent to it before: the
+                        -- signal waits. A signal to a token other than the process itself (1) is to an instance that has
+                        -- begun. Asked for a value, or a plan that was made while nothing waited reads all deliveries
+                        -- for each signal.
                         (
-                            select t.timer_key
-                            from shardclock.deliveries t
-                            where (t.target = 'process:instance' and t.payload ->> 'kind' = 'thrown') is true
-                                and t.payload ->> 'name' = d.payload ->> 'name'
-                                and t.tenant_id = d.tenant_id
-                            order by t.timer_key + 0
-                            limit 1
-                        ),
-                        d.timer_key
+                            d.element_instance_key > 1
+                            or coalesce(
+                                (
+                                    select b.next_attempt_at
+                                    from shardclock.deliveries b
+                                    where b.timer_key = d.process_instance_key
+                                ),
+                                d.next_attempt_at
+                            ) <= d.next_attempt_at
+                        )
+                        and (
+                            not exists (
+                                select
+                                from shardclock.deliveries e
+                                where e.target = 'process:instance'
+                                    and e.failed_attempts > 0
+                                    and coalesce(e.process_instance_key, e.timer_key)
+                                        = coalesce(d.process_instance_key, d.timer_key)
+                                    and e.timer_key <> d.timer_key
+                                    -- Of two that were put off, the older one goes on: neither waits for ever.
+                                    and (d.failed_attempts = 0 or e.timer_key < d.timer_key)
+                            )
+                            or d.process_instance_key is null
+                        )
+                        -- A signal that is sent in parts waits for the last part of the one of its name before it.
+                        and (
+                            d.process_instance_key is not null
+                            or d.payload ->> 'kind' is distinct from 'thrown'
+                            or d.timer_key = coalesce(
+                                (
+                                    select t.timer_key
+                                    from shardclock.deliveries t
+                                    where (t.target = 'process:instance' and t.payload ->> 'kind' = 'thrown') is true
+                                        and t.payload ->> 'name' = d.payload ->> 'name'
+                                        and t.tenant_id = d.tenant_id
+                                    order by t.timer_key + 0
+                                    limit 1
+                                ),
+                                d.timer_key
+                            )
+                        )
                     )
                 )
             order by d.next_attempt_at, d.place
@@ -231,37 +232,71 @@ known as (
         d.*,
         d.payload::text as signal,
         i.version,
-        i.definition_key,
-        i.process_id,
-        i.parent_key,
-        i.parent_token,
-        coalesce(i.root_key, b.root_key) as root_key,
+        coalesce(i.definition_key, s.definition_key) as definition_key,
+        coalesce(i.process_id, s.process_id) as process_id,
+        coalesce(i.parent_key, s.parent_key) as parent_key,
+        coalesce(i.parent_token, s.parent_token) as parent_token,
+        coalesce(i.root_key, d.start_root_key, s.root_key) as root_key,
         -- Once for each instance: it may be large, and many signals may be for it.
         case
             when row_number() over (
-                partition by d.instance_key order by d.rank, d.is_after_start, d.next_attempt_at, d.timer_key
+                partition by d.instance_key order by d.rank, d.next_attempt_at, d.timer_key
             ) = 1 then i.state
         end as state,
         coalesce(
             i.ended_at,
             -- Asked only for a called process that is to begin.
-            (select r.ended_at from shardclock.instances r where r.instance_key = b.root_key)
+            case
+                when coalesce(d.start_root_key, s.root_key) is not null
+                    then (
+                        select r.ended_at
+                        from shardclock.instances r
+                        where r.instance_key = coalesce(d.start_root_key, s.root_key)
+                    )
+            end
         ) is not null as has_ended
     from due d
-    cross join lateral (
-        select
-            case
-                when d.process_instance_key is null and d.payload ->> 'root' ~ '^[0-9]{1,18}$'
-                    then (d.payload ->> 'root')::bigint
-            end as root_key
-        offset 0
-    ) b
     left join lateral (
-        select i.*
+        select
+            i.instance_key, i.version, i.definition_key, i.process_id, i.parent_key, i.parent_token, i.root_key,
+            i.state, i.ended_at
         from shardclock.instances i
         where i.instance_key = d.instance_key and i.tenant_id = d.tenant_id
         limit 1
     ) i on true
+    -- The start of an instance that is cancelled before it has begun. It is read by its key alone, so no plan reads all
+    -- starts of the tenant.
+    left join lateral (
+        select
+            f.definition_key, f.process_id,
+            case when b.payload ->> 'parent' ~ '^[0-9]{1,18}$' then (b.payload ->> 'parent')::bigint end as parent_key,
+            case
+                when b.payload ->> 'parent_token' ~ '^[0-9]{1,18}$' then (b.payload ->> 'parent_token')::bigint
+            end as parent_token,
+            case when b.payload ->> 'root' ~ '^[0-9]{1,18}$' then (b.payload ->> 'root')::bigint end as root_key
+        from (
+            select b.target, b.process_instance_key, b.tenant_id, b.payload
+            from shardclock.deliveries b
+            where b.timer_key = d.process_instance_key
+                and i.instance_key is null
+                and d.element_instance_key is null
+                and d.payload ->> 'kind' = 'cancel'
+            limit 1
+        ) b
+        cross join lateral (
+            select f.definition_key, f.process_id, f.tenant_id
+            from shardclock.definitions f
+            where f.definition_key
+                = case
+                    when b.payload ->> 'definition' ~ '^[0-9]{1,18}$' then (b.payload ->> 'definition')::bigint
+                end
+            limit 1
+        ) f
+        where b.target = 'process:instance'
+            and b.process_instance_key is null
+            and b.tenant_id = d.tenant_id
+            and f.tenant_id = d.tenant_id
+    ) s on true
 ),
 measured as (
     select
@@ -269,7 +304,7 @@ measured as (
         -- A signal as text: a number of a few bytes may have thousands of digits. The length of a state is known without
         -- reading it.
         sum(coalesce(octet_length(k.signal), 0) + coalesce(octet_length(k.state), 0)) over (
-            order by k.turn, k.rank, k.is_after_start, k.next_attempt_at, k.timer_key
+            order by k.turn, k.rank, k.next_attempt_at, k.timer_key
             rows between unbounded preceding and 1 preceding
         ) as bytes_before
     from known k
@@ -297,7 +332,7 @@ measured as (
         null::text as next_tenant
     from measured m
     where coalesce(m.bytes_before, 0) < :bytes::bigint
-    order by m.turn, m.rank, m.is_after_start, m.next_attempt_at, m.timer_key
+    order by m.turn, m.rank, m.next_attempt_at, m.timer_key
 )
 union all
 select

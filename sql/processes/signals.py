@@ -17,7 +17,8 @@ TAKEN_BYTES_MAX = 32 * 2**20  # of signals and states that one statement reads, 
 class DueSignal(NamedTuple):
     """One signal that is due, and what is known of its instance.
 
-    `signal` is JSON; None: a timer has fired. If `is_first`, its own key is that of an instance which is to begin.
+    `signal` is JSON; None: a timer has fired. If `is_first`, its own key is that of an instance which is to begin. The
+    cancellation of an instance that has not begun has the definition and the parent of the instance's start.
 
     shape:   `version` is None if there is no such instance; `state` comes with its first signal alone
     """

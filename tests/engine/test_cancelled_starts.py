@@ -59,22 +59,40 @@ async def start_due_later(dsn: str) -> AsyncIterator[tuple[Session, SignalRunner
         yield session, engine, key
 
 
-async def test_an_instance_that_is_cancelled_while_its_start_is_due_later_never_goes_on(dsn: str) -> None:
+async def test_an_instance_that_is_cancelled_while_its_start_is_due_later_ends_at_once(dsn: str) -> None:
     async with start_due_later(dsn) as (session, engine, key):
         assert await cancel_instance(session, key) == "SENT"
 
-        for _ in range(TRIES):
-            while await engine.turn():
-                pass
-            await query(dsn, "update shardclock.deliveries set next_attempt_at = now() where timer_key <> $1", key)
+        while await engine.turn():
+            pass
+        assert await query(dsn, "select 1 from shardclock.deliveries") == []
         assert await query(dsn, "select 1 from shardclock.dead_letters") == []
-
-        await query(dsn, "update shardclock.deliveries set next_attempt_at = now() where timer_key = $1", key)
-        while await engine.turn():
-            pass
-        while await engine.turn():
-            pass
         assert (await processes.find(session, key)).found.state == "CANCELED"
+
+
+async def test_cancelled_starts_that_are_put_off_delay_no_cancellation_of_a_running_instance(dsn: str) -> None:
+    await add_holder(dsn, 1, 0, 1)
+    async with Session(dsn, application="test") as session, Session(dsn, application="engine") as steps:
+        await processes.deploy(session, USER, resource="p.bpmn")
+        stats = EngineStats()
+        engine = SignalRunner(steps, 1, stats, batch=500, log=structlog.get_logger())
+        running = await processes.start(session, "p")
+        await engine.turn()
+        await query(dsn, "select shardclock.start_process('p') from generate_series(1, 200)")
+        later = "next_attempt_at = now() + interval '1 hour', failed_attempts = 1"
+        starts = await query(dsn, f"update shardclock.deliveries set {later} returning timer_key")
+        await query(dsn, "select shardclock.cancel_instance(timer_key) from shardclock.deliveries order by timer_key")
+        assert await cancel_instance(session, running) == "SENT"
+
+        while await engine.turn():
+            pass
+
+        assert (await processes.find(session, running)).found.state == "CANCELED"
+        ended = "select instance_key from shardclock.instances where outcome = 'CANCELED' and instance_key <> $1"
+        assert {row["instance_key"] for row in await query(dsn, ended, running)} == {row["timer_key"] for row in starts}
+        assert await query(dsn, "select from shardclock.deliveries") == []
+        assert await query(dsn, "select from shardclock.tasks") == []
+        assert (stats.begun, stats.ended["canceled"]) == (1, 201)
 
 
 async def test_variables_for_an_instance_whose_start_is_due_later_wait_for_it(dsn: str) -> None:

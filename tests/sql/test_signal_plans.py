@@ -11,6 +11,23 @@ from tests.support.factories import add_holder, query
 from tests.support.plans import prepare
 from tests.support.process_plans import ALL_LANES, DUE, FEW, fill, literals, reading
 
+# The starts of 50,000 instances are put off; all were cancelled.
+STARTS_CANCELLED = """
+insert into shardclock.deliveries (
+    timer_key, process_instance_key, next_attempt_at, due_date, created_at, occurrence, slot, tenant_id, timer_type,
+    target, payload, failed_attempts
+)
+select
+    s.kind * 10000000 + n, case when s.kind = 2 then 10000000 + n end, now() + s.due, now(), now(), 1, 0, 'default',
+    'USER', 'process:instance', s.payload::jsonb, 2 - s.kind
+from generate_series(1, 50000) n
+cross join (
+    values
+        (1, interval '1 h', '{"kind": "begin", "definition": 9999999}'),
+        (2, interval '-1 h', '{"kind": "cancel"}')
+) s (kind, due, payload)
+"""
+
 
 @pytest.fixture
 async def waiting(each_dsn: str) -> str:
@@ -66,13 +83,35 @@ async def test_a_look_for_signals_reads_past_no_backlog_of_another_tenant(waitin
     assert rows["deliveries"] <= 5 * 12
 
 
-@pytest.mark.parametrize("waits", ["behind a signal that was put off", "for another engine"])
+@pytest.mark.parametrize("state", ["new", "analyzed"])
+async def test_a_look_for_signals_reads_ten_times_its_batch_of_100000_cancellations(waiting: str, state: str) -> None:
+    await add_holder(waiting, 9, 0, 2, role="engine")
+    await query(waiting, "delete from shardclock.deliveries")
+    await query(waiting, STARTS_CANCELLED)
+    if state == "analyzed":
+        await query(waiting, "analyze shardclock.deliveries, shardclock.instances")
+    look = await prepare(waiting, "read_due_signals")
+    asked = {"holder": 9, "batch": 12, "bytes": 1_000_000, "stripe": 0, "stripes": 1, "without": []}
+    given = literals("read_due_signals", **asked, **ALL_LANES)
+
+    rows, _ = await reading(look, given)
+    found = await look.connection.fetch(f"execute read_due_signals ({', '.join(given)})")
+
+    await look.connection.close()
+    assert {(row["version"], row["process_id"]) for row in found} == {(None, "p")}
+    assert rows["deliveries"] <= 10 * 12 * 2 + 2 * 12 + 10, (
+        "cancellations and signals, with starts, and where lanes begin"
+    )
+
+
+@pytest.mark.parametrize("waits", ["behind a signal that was put off", "for another engine", "cancelled elsewhere"])
 async def test_a_look_for_signals_reads_ten_times_its_batch_of_signals_that_wait(waiting: str, waits: str) -> None:
     put_off = waits.startswith("behind")
     await add_holder(waiting, 9, 0 if put_off else 1, 1 if put_off else 2, role="engine")
     await query(waiting, "delete from shardclock.deliveries")
-    await query(waiting, "select shardclock.send_signal(840, 'default', '{}', 2) from generate_series(1, 3000)")
-    await query(waiting, "select shardclock.send_signal(841, 'default', '{}', 2)")
+    signal = """'{"kind": "cancel"}'""" if waits.startswith("cancelled") else "'{}', 2"
+    await query(waiting, f"select shardclock.send_signal(840, 'default', {signal}) from generate_series(1, 3000)")
+    await query(waiting, f"select shardclock.send_signal(841, 'default', {signal})")
     if put_off:
         later = "next_attempt_at = now() + interval '1 h', failed_attempts = 1"
         await query(waiting, f"update shardclock.deliveries set {later} where timer_key % 3000 = 0")
@@ -82,7 +121,8 @@ async def test_a_look_for_signals_reads_ten_times_its_batch_of_signals_that_wait
     rows, _ = await reading(look, literals("read_due_signals", **asked, **ALL_LANES))
 
     await look.connection.close()
-    assert rows["deliveries"] <= 10 * 12 * (4 if put_off else 2) + 10, "each, what it waits for, and where that ends"
+    readings = {"behind a signal that was put off": 4, "for another engine": 2, "cancelled elsewhere": 3}
+    assert rows["deliveries"] <= 10 * 12 * readings[waits] + 10, "each, what it waits for, and where that ends"
     async with Session(waiting, application="test") as engine:
         looks, lanes = 0, Lanes()
         while not (poll := await read_due_signals(engine, 9, batch=12, lanes=lanes)).signals:
