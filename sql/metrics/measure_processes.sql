@@ -28,7 +28,7 @@ put_off as materialized (
     cross join lateral (
         select d.timer_key, d.failed_attempts, d.due_date, d.next_attempt_at
         from shardclock.deliveries d
-        where d.target = 'process:instance' and d.failed_attempts > 0
+        where (d.target = 'process:instance' and d.failed_attempts > 0) is true
         order by coalesce(d.process_instance_key, d.timer_key)
         limit :most
     ) d

@@ -161,8 +161,7 @@ due as (
                             not exists (
                                 select
                                 from shardclock.deliveries e
-                                where e.target = 'process:instance'
-                                    and e.failed_attempts > 0
+                                where (e.target = 'process:instance' and e.failed_attempts > 0) is true
                                     and coalesce(e.process_instance_key, e.timer_key)
                                         = coalesce(d.process_instance_key, d.timer_key)
                                     and e.timer_key <> d.timer_key

@@ -74,9 +74,10 @@ create index deliveries_of_service_tasks on shardclock.deliveries (process_insta
 where timer_type = 'SERVICE_TASK';
 
 -- The few signals that are put off, by instance: sql/processes/read_due_signals.sql asks for each signal whether one is
--- before it.
+-- before it. deliveries_failing does not fit that question: a plan that was made while nothing had failed would read all
+-- signals that were put off.
 create index deliveries_put_off on shardclock.deliveries ((coalesce(process_instance_key, timer_key)))
-where target = 'process:instance' and failed_attempts > 0;
+where (target = 'process:instance' and failed_attempts > 0) is true;
 
 -- No other index fits the search for the children of a call. Of two that fit, a plan that was made while the tables were
 -- empty may have the wrong one, and then reads all signals that wait.

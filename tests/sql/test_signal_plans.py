@@ -36,7 +36,7 @@ async def waiting(each_dsn: str) -> str:
     return each_dsn
 
 
-@pytest.mark.parametrize("state", ["new", "analyzed", "emptied"])
+@pytest.mark.parametrize("state", ["new", "analyzed", "emptied", "none put off"])
 async def test_a_look_for_signals_reads_its_batch_however_many_are_due(waiting: str, state: str) -> None:
     await add_holder(waiting, 9, role="engine")
     asked = {"holder": 9, "batch": len(FEW), "bytes": 1_000_000, "stripe": 0, "stripes": 1, "without": []}
@@ -47,10 +47,14 @@ async def test_a_look_for_signals_reads_its_batch_however_many_are_due(waiting: 
     elif state == "emptied":  # as it is where engines keep up
         await query(waiting, "delete from shardclock.deliveries")
         await query(waiting, "vacuum (analyze) shardclock.deliveries")
+    elif state == "none put off":
+        await query(waiting, DUE)
+        await query(waiting, "delete from shardclock.deliveries where failed_attempts > 0")
+        await query(waiting, "vacuum (analyze) shardclock.deliveries")
     look = await prepare(waiting, "read_due_signals")
     await look.explain(*given, table="deliveries")
     if state != "analyzed":
-        await query(waiting, DUE)
+        await query(waiting, f"{DUE} on conflict do nothing")
 
     rows, indexes = await reading(look, given)
 

@@ -108,21 +108,23 @@ ALL_LANES: dict[str, Any] = {
     "tenants": [], "ahead_s": [], "after_tenant": "", "behind_tenants": [], "behind_at": [], "behind_key": [],
 }  # fmt: skip
 # Starts, and signals to instances that have begun; before these come cancellations of instances of which another signal
-# was put off.
+# was put off. Signals of 3,000 other instances were put off, too.
 DUE = """
 insert into shardclock.deliveries (
     timer_key, process_instance_key, element_instance_key, next_attempt_at, due_date, created_at, occurrence, slot,
     tenant_id, timer_type, target, payload, failed_attempts
 )
 select
-    s.kind * 10000000 + n, case when s.kind <> 1 then n end, 2, now() + s.due + n * interval '1 ms', now(), now(), 1, 0,
-    'default', 'USER', 'process:instance', s.payload::jsonb, (s.due > interval '0')::integer
+    s.kind * 10000000 + n, case s.kind when 1 then null when 5 then 50000000 + n else n end, 2,
+    now() + s.due + n * interval '1 ms', now(), now(), 1, 0, 'default', 'USER', 'process:instance', s.payload::jsonb,
+    (s.due > interval '0')::integer
 from generate_series(1, 3000) n
 join (
     values
         (1, interval '-1 h', null, 3000),
         (2, interval '-1 h', null, 3000),
         (3, interval '1 h', null, 5),
-        (4, interval '-2 h', '{"kind": "cancel"}', 5)
+        (4, interval '-2 h', '{"kind": "cancel"}', 5),
+        (5, interval '1 h', null, 3000)
 ) s (kind, due, payload, n_max) on n <= s.n_max
 """
