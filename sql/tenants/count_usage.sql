@@ -3,7 +3,7 @@
 -- in:    :age interval: rows that were counted so long ago, :batch integer
 -- out:   tenant_id text, resource text, used bigint, of each that was counted
 -- locks: the rows that it counts; leaves out rows that others have locked
--- index: tenant_usage_pkey; as many rows of each resource as its quota allows
+-- index: tenant_usage_pkey, tenants_pkey; as many rows of each resource as its quota allows
 with due as materialized (
     select u.tenant_id, u.resource
     from shardclock.tenant_usage u
@@ -15,8 +15,9 @@ with due as materialized (
 counted as materialized (
     select
         d.tenant_id, d.resource,
-        shardclock.used_of(d.tenant_id, d.resource, coalesce(shardclock.quota_of(d.tenant_id, d.resource), 0)) as used
+        shardclock.used_of(d.tenant_id, d.resource, coalesce(shardclock.quota_of(t, d.resource), 0)) as used
     from due d
+    left join shardclock.tenants t on t.tenant_id = d.tenant_id
 ),
 gone as (
     delete from shardclock.tenant_usage u

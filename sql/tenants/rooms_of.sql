@@ -5,7 +5,7 @@
 --        counted_at timestamptz or null: when an engine counted it; null: it was counted now
 -- locks: nothing
 -- index: tenants_pkey and tenant_usage_pkey, one probe each; of a small quota as many rows as it allows
-select w.tenant_id, r.resource, shardclock.quota_of(w.tenant_id, r.resource) as quota, l.room, l.counted_at
+select w.tenant_id, r.resource, l.quota, l.room, l.counted_at
 from unnest(:tenants::text[]) as w (tenant_id)
 cross join (values ('instances'), ('tasks'), ('timers')) as r (resource)
-cross join lateral shardclock.room_of(w.tenant_id, r.resource) as l
+cross join lateral shardclock.room_of(w.tenant_id, array[r.resource]) as l

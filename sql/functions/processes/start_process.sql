@@ -16,11 +16,20 @@ set enable_seqscan = off
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    definition bigint := shardclock.find_definition(tenant_id, process_id, version);
+    definition bigint;
+    starts_by_hand boolean;
     before shardclock.process_starts;
     begun_by text;
     key bigint;
 begin
+    select d.definition_key, d.starts_by_hand into definition, starts_by_hand
+    from shardclock.definitions d
+    where d.tenant_id = start_process.tenant_id
+        and d.process_id = start_process.process_id
+        and d.deleted_at is null
+        and (start_process.version is null or d.version = start_process.version)
+    order by d.version desc
+    limit 1;
     perform shardclock.check_variables(variables);
     if length(business_key) not between 1 and 255 then
         raise exception 'business_key "%" is refused: give 1 to 255 characters', left(business_key, 60)
@@ -72,21 +81,24 @@ begin
         end
         using errcode = 'no_data_found';
     end if;
-    select string_agg(s.said, ' or ' order by s.said) into begun_by
-    from (
-        select distinct case s.start ->> 'kind'
-            when 'timer' then 'its timer'
-            else format('the %s "%s"', s.start ->> 'kind', left(s.start ->> 'name', 60))
-        end as said
-        from shardclock.definitions d
-        cross join lateral jsonb_array_elements(d.starts) as s (start)
-        where d.definition_key = definition and not d.starts_by_hand
-        order by said
-        limit 5
-    ) s;
-    if begun_by is not null then
-        raise exception 'process "%" has no start event without a trigger: it begins by %', left(process_id, 60), begun_by
-            using errcode = 'invalid_parameter_value';
+    if not starts_by_hand then
+        select string_agg(s.said, ' or ' order by s.said) into begun_by
+        from (
+            select distinct case s.start ->> 'kind'
+                when 'timer' then 'its timer'
+                else format('the %s "%s"', s.start ->> 'kind', left(s.start ->> 'name', 60))
+            end as said
+            from shardclock.definitions d
+            cross join lateral jsonb_array_elements(d.starts) as s (start)
+            where d.definition_key = definition
+            order by said
+            limit 5
+        ) s;
+        if begun_by is not null then
+            raise exception 'process "%" has no start event without a trigger: it begins by %', left(process_id, 60),
+                begun_by
+                using errcode = 'invalid_parameter_value';
+        end if;
     end if;
     perform shardclock.check_quota(tenant_id, 'instances');
     key := shardclock.send_signal(

@@ -8,17 +8,16 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    room bigint := (shardclock.room_of(tenant_id, resource)).room;
+    -- A start that waits for an engine is one instance, too.
+    counted constant record := shardclock.room_of(
+        tenant_id, case when resource = 'instances' then array[resource, 'starts'] else array[resource] end
+    );
 begin
-    if resource = 'instances' and more <= room then
-        -- A start that waits for an engine is one instance, too.
-        room := room + (shardclock.room_of(tenant_id, 'starts')).room - shardclock.quota_of(tenant_id, resource);
-    end if;
-    if room is null or more <= room then
+    if counted.room is null or more <= counted.room then
         return;
     end if;
     raise exception 'tenant "%" may have % %, and has no room for % more: %, or ask the operator of the cluster for more (shardclock tenants set %)',
-        left(tenant_id, 60), shardclock.quota_of(tenant_id, resource), case resource
+        left(tenant_id, 60), counted.quota, case resource
             when 'timers' then 'pending timers'
             when 'instances' then 'instances that have not ended'
             when 'messages' then 'kept messages'
