@@ -51,7 +51,8 @@ class LiveRun:
         self.report = RunReport()
         self._asked: Asked | None = None
         self._asked_why = ""
-        self._is_asked = asyncio.Event()
+        # No event: to wait for one takes a task, and each run waits several times.
+        self._is_asked = asyncio.get_running_loop().create_future()
         self._is_lent = asyncio.Event()
         self._refused: str | None = None
         self.has_waited_in_vain = False  # for a process
@@ -77,14 +78,14 @@ class LiveRun:
         """Ask it to end; the first reason counts."""
         if self._asked is None:
             self._asked, self._asked_why = why, reason
-            self._is_asked.set()
+            self._end_waits()
 
     def lose(self) -> None:
         """End its process at once: the run is somebody else's now, or may soon be."""
         self.is_lost = True  # nobody asks any more how it ended
         if self.process is not None:
             self.process.kill()
-        self._is_asked.set()
+        self._end_waits()
 
     async def make(self) -> EndedRun:
         """Make the run; whatever its process does, this returns how it ended."""
@@ -180,17 +181,19 @@ class LiveRun:
         errors:  ProcessDied  the work failed
         """
         working = asyncio.ensure_future(work)
-        asked = asyncio.ensure_future(self._is_asked.wait())
         try:
-            await asyncio.wait([working, asked], timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([working, self._is_asked], timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
             if working.done():
                 working.result()
                 return True
             return False
         finally:
-            asked.cancel()
             if working is not work and not working.done():
                 working.cancel()
+
+    def _end_waits(self) -> None:
+        if not self._is_asked.done():
+            self._is_asked.set_result(None)
 
     async def _tell_to_end(self, process: RunProcess) -> None:
         if self._asked is None:
