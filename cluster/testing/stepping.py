@@ -81,12 +81,13 @@ class SteppedCluster:
         with self._alone():
             await self._keepers.finish()
             progress = Progress(self._now, target)
-            due = await next_due(self._session)
+            due = await next_due(self._session, until=target)
             while due is not None and due.due_at <= target:
-                await self._go_to(max(due.due_at, self._now))
+                await self._arrive(max(due.due_at, self._now))
                 progress.tell(self._now)
-                due = await self._let_happen(due)
-            await self._go_to(target)
+                due = await self._let_happen(due, until=target)
+            await move(self._session, target)
+            await self._arrive(target)
         return target
 
     async def log(self) -> list[LogRecord]:
@@ -105,20 +106,19 @@ class SteppedCluster:
         if "client" in self.__dict__:
             await self.client.aclose()
 
-    async def _let_happen(self, due: NextDue | None) -> NextDue | None:
-        """Make rounds until nothing is due at this moment; return what is due next."""
+    async def _let_happen(self, due: NextDue | None, *, until: datetime) -> NextDue | None:
+        """Make rounds until nothing is due at this moment; return what is due next, when the clock has gone there."""
         moment = Moment(self._now)
         while due is not None and due.due_at <= self._now:
             if pause_s := moment.begin_round(due):
                 await asyncio.sleep(pause_s)
             await self._keepers.step(due)
-            due = await next_due(self._session)
+            due = await next_due(self._session, until=until)
         return due
 
-    async def _go_to(self, moment: datetime) -> None:
-        if moment != self._now:
-            await move(self._session, moment)
-            self._now = moment
+    async def _arrive(self, moment: datetime) -> None:
+        """Learn where the clock stands now."""
+        self._now = moment
         if (moment.date() - self._log_made_on).days > LOG_DAYS_AHEAD:
             await ensure_log_partitions(self._session)
             self._log_made_on = moment.date()

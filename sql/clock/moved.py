@@ -56,14 +56,16 @@ async def move(session: Session, to: datetime) -> None:
         await connection.execute(_MOVE, to)
 
 
-async def next_due(session: Session) -> NextDue | None:
+async def next_due(session: Session, *, until: datetime | None = None) -> NextDue | None:
     """Find what is due next, be it due already or far ahead; None: nothing is pending.
 
-    errors:  StoreUnavailable  no answer in time
+    If it is due later than now, and no later than `until`, the clock is set to its moment in the same statement.
+
+    errors:  StoreUnavailable  no answer in time; the clock may have been set
     source:  sql/clock/next_due.sql
     """
-    row = await session.row("next_due")
-    return NextDue(*row) if row else None
+    row = await session.row("next_due", until=until)
+    return NextDue(*row[:-1]) if row else None
 
 
 async def require_real_clock(session: Session) -> None:

@@ -10,8 +10,9 @@ import pytest
 from structlog.testing import capture_logs
 
 import shardclock
-from shardclock_server.cluster.testing import cluster
+from shardclock_server.cluster.testing import cluster, stepping
 from shardclock_server.cluster.testing.progress import Progress
+from shardclock_server.sql.clock.moved import move
 from shardclock_server.sql.jobs.jobs import find_jobs
 from shardclock_server.sql.session import Session
 
@@ -61,6 +62,7 @@ async def test_a_run_costs_one_statement_of_each_kind_and_its_claim_scans_one_sl
 ) -> None:
     sent: Counter[str] = Counter()
     slots: list[object] = []
+    moves: list[datetime] = []
     rows = Session.rows
 
     async def counted(session: Session, statement_name: str, /, **values: object) -> list[Any]:
@@ -69,8 +71,13 @@ async def test_a_run_costs_one_statement_of_each_kind_and_its_claim_scans_one_sl
             slots.append(values["slot"])
         return await rows(session, statement_name, **values)
 
+    async def counted_move(session: Session, to: datetime) -> None:
+        moves.append(to)
+        await move(session, to)
+
     async with cluster(app=__name__, jobs="tick", now=BEGIN) as sc:
         monkeypatch.setattr(Session, "rows", counted)
+        monkeypatch.setattr(stepping, "move", counted_move)
         await sc.advance("PT10M")
         monkeypatch.undo()
         log = await sc.log()
@@ -79,6 +86,7 @@ async def test_a_run_costs_one_statement_of_each_kind_and_its_claim_scans_one_sl
     assert runs >= 30
     assert sent == {"next_due": runs + 1, "claim_due": runs, "begin_runs": runs, "end_runs": runs}
     assert None not in slots
+    assert moves == [BEGIN + timedelta(minutes=10)]
 
 
 async def test_a_name_that_is_no_jobs_is_refused() -> None:

@@ -67,6 +67,33 @@ async def test_the_slot_of_what_is_due_is_told_if_all_timers_that_are_due_are_in
     assert (alone.timer_key, alone.slot) == (keys[2], keys[2] % SLOTS)
 
 
+@pytest.mark.parametrize(
+    ("until_s", "stands_at_s"), [(None, 0), (59, 0), (60, 60), (61, 60)], ids=["no-moment", "before", "at", "after"]
+)
+async def test_the_clock_goes_to_what_is_due_next_but_not_past_a_moment(
+    sc: SteppedCluster, until_s: int | None, stands_at_s: int
+) -> None:
+    await value(sc.dsn, "select shardclock.schedule_timer(delay => 'PT60S')")
+    until = None if until_s is None else BEGIN + timedelta(seconds=until_s)
+    async with Session(sc.dsn, application="test") as session:
+        due = await next_due(session, until=until)
+
+    assert due is not None
+    assert due.due_at == BEGIN + timedelta(seconds=60)
+    assert await value(sc.dsn, "select now()") == BEGIN + timedelta(seconds=stands_at_s)
+
+
+async def test_the_clock_does_not_go_back_to_what_is_overdue(sc: SteppedCluster) -> None:
+    await value(sc.dsn, "select shardclock.schedule_timer(delay => 'PT1S')")
+    await query(sc.dsn, "select shardclock_clock.move_to($1)", BEGIN + timedelta(minutes=1))
+    async with Session(sc.dsn, application="test") as session:
+        due = await next_due(session, until=BEGIN + timedelta(hours=1))
+
+    assert due is not None
+    assert due.due_at == BEGIN + timedelta(seconds=1)
+    assert await value(sc.dsn, "select now()") == BEGIN + timedelta(minutes=1)
+
+
 def test_our_sql_asks_no_clock_that_can_t_be_moved() -> None:
     texts = {path: path.read_text() for path in (ROOT / "sql").rglob("*.sql")}
 
