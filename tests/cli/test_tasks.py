@@ -20,7 +20,8 @@ INSTANCE = """
 insert into shardclock.instances (instance_key, definition_key, version, tenant_id, process_id, state)
 values (
     1, 1, 1, 'default', 'p',
-    '{"k": 3, "c": 0, "s": null, "t": [[1, "p", 0, 3, {"order": 42, "who": "all"}], [2, "u", 1, 3, {"who": "one"}]]}'
+    '{"f": 1, "k": 3, "c": 0, "s": null, "t":
+        [[1, "p", 0, 3, {"order": 42, "who": "all"}], [2, "u", 1, 3, {"who": "one"}]]}'
 )
 """
 TASK = """

@@ -12,9 +12,8 @@ from shardclock_server.coordinator import crew
 from shardclock_server.coordinator.backoff import STARTING_S
 from shardclock_server.coordinator.reconciler import Reconciler
 from shardclock_server.sql.cluster.holders import SHARD, Incarnation, beat, list_holders, register_holder
-from shardclock_server.sql.cluster.leadership import lead, resign
 from shardclock_server.sql.session import Session
-from tests.support.fake_fleet import BLUE, GREEN, FakeFleet, living, reconciler_of
+from tests.support.fake_fleet import BLUE, FakeFleet, living, reconciler_of
 from tests.support.waiting import eventually
 
 
@@ -153,19 +152,6 @@ async def test_a_shard_that_had_lived_resets_the_count_of_failed_starts_wherever
         await fleet_loses_a_start(reconciler, fleet, node)
 
     assert may_spawn(reconciler)
-
-
-async def test_a_new_leader_tries_every_node_again(session: Session, dsn: str, fleet: TwoNodes) -> None:
-    """What ended its shards as they started may have been the leader before it."""
-    await lead(session, 99, cluster_id=GREEN, lease_s=60.0, fresh=True)
-    reconciler = reconciler_of(dsn, fleet)
-    await fleet_loses_a_start(reconciler, fleet)
-    assert reconciler._crews[0]._quarantine.nodes(now_s=time.monotonic()) == ("a",)
-
-    await resign(session, 99)
-    await reconciler.turn()
-
-    assert reconciler._crews[0]._quarantine.nodes(now_s=time.monotonic()) == ()
 
 
 @pytest.mark.slow

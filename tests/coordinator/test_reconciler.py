@@ -8,7 +8,7 @@ import pytest
 
 from shardclock_server.coordinator.reconciler import Superseded
 from shardclock_server.sql.cluster.holders import beat, list_holders, register_holder
-from shardclock_server.sql.cluster.leadership import hand_over, resign
+from shardclock_server.sql.cluster.leadership import hand_over
 from shardclock_server.sql.session import Session
 from tests.support.factories import value
 from tests.support.fake_fleet import (
@@ -88,25 +88,6 @@ async def test_a_leader_ends_silent_shards_of_other_clusters_and_leaves_living_o
         return await living(session) == []
 
     await eventually(ended)
-
-
-async def test_shards_that_another_leader_ended_as_they_started_are_started_at_once_when_it_has_gone(
-    session: Session, dsn: str, fleet: FakeFleet
-) -> None:
-    await ask(session, 2, GREEN)
-    reconciler = reconciler_of(dsn, fleet)
-    await reconciler.turn()
-    for actor in fleet.there.values():
-        actor.dies.set()
-    fleet.there.clear()
-    await eventually(lambda: len(reconciler._crews[0]._supervisor.gone()) == 2)
-    await reconciler.turn()
-    assert not fleet.there, "it waits before it tries again"
-
-    await resign(session, 2)
-    await reconciler.turn()
-
-    assert len(fleet.there) == 2
 
 
 async def test_a_death_is_acted_on_in_the_next_turn(session: Session, dsn: str, fleet: FakeFleet) -> None:

@@ -29,7 +29,8 @@ ROWS = {
     "definitions": """(definition_key, tenant_id, process_id, version, name, resource, digest, model, starts)
         values ({key}, '{tenant}', 'n', 1, 'of-{tenant}', 'p.bpmn', sha256('p'), 'p', '[]')""",
     "instances": """(instance_key, definition_key, version, tenant_id, process_id, state)
-        values ({key}, {key}, 1, '{tenant}', 'of-{tenant}', '{{"k": 2, "c": 0, "s": null, "t": [[1, "n", 0, 3]]}}')""",
+        values ({key}, {key}, 1, '{tenant}', 'of-{tenant}',
+            '{{"f": 1, "k": 2, "c": 0, "s": null, "t": [[1, "n", 0, 3]]}}')""",
     "subscriptions": """(definition_key, is_once, kind, tenant_id, name, process_id, node_id)
         values ({key}, false, 'message', '{tenant}', 'm', 'p', 'n')""",
     "messages": """(message_key, expires_at, tenant_id, name, correlation, variables)
