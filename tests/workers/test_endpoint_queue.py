@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-import shardclock_server.workers.endpoint_queue
 from shardclock_server.sql.deliveries.claim import ClaimedDelivery
 from shardclock_server.sql.deliveries.settle import Ending, Settlement
 from shardclock_server.sql.endpoints.endpoints import EndpointName, StoredEndpoint
@@ -23,6 +22,7 @@ from shardclock_server.webhooks.answers import Answer, Delivered, Fault, Gone, R
 from shardclock_server.webhooks.endpoint import Endpoint, EndpointRules
 from shardclock_server.webhooks.policy import policy_of
 from shardclock_server.webhooks.sender import Message
+from shardclock_server.workers import endpoint_queue
 from shardclock_server.workers.claim_planner import ClaimPlanner
 from shardclock_server.workers.context import WorkerContext
 from shardclock_server.workers.endpoint_queue import EndpointQueue, message_of, settlement_after
@@ -189,7 +189,7 @@ async def test_what_another_worker_has_now_is_not_sent() -> None:
 
 
 async def test_an_endpoint_is_read_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shardclock_server.workers.endpoint_queue, "FRESH_S", 0.0)
+    monkeypatch.setattr(endpoint_queue, "FRESH_S", 0.0)
     async with bench(Sent()) as it:
         it.queue.add([delivery(1)])
         await eventually(lambda: it.asked >= 2 or len(it.settled) == 1)
@@ -317,7 +317,7 @@ async def test_a_line_without_work_is_forgotten_after_a_while(monkeypatch: pytes
         assert not it.queue.is_idle
         await eventually(lambda: len(it.settled) == 1)
         assert not it.queue.is_idle
-        monkeypatch.setattr(shardclock_server.workers.endpoint_queue, "IDLE_S", -1.0)
+        monkeypatch.setattr(endpoint_queue, "IDLE_S", -1.0)
         assert it.queue.is_idle
 
 
@@ -327,13 +327,9 @@ async def test_a_line_is_kept_while_its_rate_lets_none_begin(monkeypatch: pytest
         await eventually(lambda: len(it.settled) == 1)
         now_s = time.monotonic()
 
-        monkeypatch.setattr(
-            shardclock_server.workers.endpoint_queue, "time", SimpleNamespace(monotonic=lambda: now_s + 99.0)
-        )
+        monkeypatch.setattr(endpoint_queue, "time", SimpleNamespace(monotonic=lambda: now_s + 99.0))
         assert not it.queue.is_idle, "a new queue would send another one now"
-        monkeypatch.setattr(
-            shardclock_server.workers.endpoint_queue, "time", SimpleNamespace(monotonic=lambda: now_s + 101.0)
-        )
+        monkeypatch.setattr(endpoint_queue, "time", SimpleNamespace(monotonic=lambda: now_s + 101.0))
         assert it.queue.is_idle
 
 
@@ -354,7 +350,7 @@ async def test_where_nothing_may_be_sent_no_breaker_stays_open(
         await eventually(lambda: len(it.settled) == 6)
 
         assert not is_open(it.queue)
-        monkeypatch.setattr(shardclock_server.workers.endpoint_queue, "IDLE_S", -1.0)
+        monkeypatch.setattr(endpoint_queue, "IDLE_S", -1.0)
         assert it.queue.is_idle
 
 
@@ -369,9 +365,9 @@ async def test_an_endpoint_that_fails_is_forgotten_when_nothing_was_sent_for_an_
         def moved(by_s: float) -> SimpleNamespace:
             return SimpleNamespace(monotonic=lambda: now_s + by_s)
 
-        monkeypatch.setattr(shardclock_server.workers.endpoint_queue, "time", moved(3_500.0))
+        monkeypatch.setattr(endpoint_queue, "time", moved(3_500.0))
         assert (it.queue.is_open, it.queue.is_idle) == (True, False)
-        monkeypatch.setattr(shardclock_server.workers.endpoint_queue, "time", moved(3_700.0))
+        monkeypatch.setattr(endpoint_queue, "time", moved(3_700.0))
         assert it.queue.is_idle
 
 

@@ -1,8 +1,8 @@
 -- A worker calls this for each job of a service task that has ended: the one place where a delivery's end becomes a
 -- signal of BPMN. It reads no row, so that Postgres inlines it into the statement that settles.
 --
--- in:    intent text (DELIVERED, DISCARDED or DEAD), target text, reason text, result jsonb
--- out:   jsonb: the signal to the instance
+-- in:    intent text, target text, reason text, result jsonb
+-- out:   jsonb: the signal to the instance; `intent` is DELIVERED, DISCARDED or DEAD
 -- locks: nothing
 -- index: none
 create or replace function shardclock.on_service_task_ended(intent text, target text, reason text, result jsonb)

@@ -1,6 +1,7 @@
--- The body is parsed once, when the function is made, and the plans of its callers inline it.
+-- The body is parsed once, when the function is made, and the plans of its callers inline it. Without a row of its own
+-- a tenant is null.
 --
--- in:    t shardclock.tenants (null: the tenant has no row), resource text
+-- in:    t shardclock.tenants, resource text
 -- out:   bigint
 -- locks: nothing
 -- index: none

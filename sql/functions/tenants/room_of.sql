@@ -1,12 +1,12 @@
 -- For a small quota, rows are counted up to the quota. A large quota is compared with the last counts. An engine counts
 -- instances, tasks and timers. Clients add the other resources also while no engine runs, so a client counts them, too.
--- Each query reads one table, because each start of a process runs them: a join takes longer than a second query.
+-- Together the resources have the quota of the first. Each query reads one table, because each start of a process runs
+-- them: a join takes longer than a second query.
 --
--- in:    tenant_id text, resources text[]: together they have the quota of the first
+-- in:    tenant_id text, resources text[]
 -- out:   quota bigint, room bigint, counted_at timestamptz
 -- locks: the tenant's rows of tenant_usage, if it counts; leaves out a row that another transaction has locked
 -- index: tenants_pkey, tenant_usage_pkey; as used_of
--- needs: quota_of
 create or replace function shardclock.room_of(
     tenant_id text, resources text[], out quota bigint, out room bigint, out counted_at timestamptz
 )
