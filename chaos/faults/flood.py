@@ -77,13 +77,12 @@ async def poison(stage: Stage, _: random.Random, __: float) -> Hit:
     """Write down schedules that no shard can fire: one that can't be read, and one that never occurs."""
     name = f"poison {time.time():.3f}"
     async with stage.admin() as admin:
-        unreadable = await admin.fetchval(
-            # Past the check that refuses it.
-            "insert into shardclock.timers (due_date, schedule, anchor, name, repetitions)"
-            " values (now(), 'R/often', now(), $1, -1) returning timer_key",
-            f"{name} unreadable",
+        rows = await admin.fetch(
+            # Past the check that refuses them; no shard has planned them yet.
+            "insert into shardclock.timers (due_date, schedule, anchor, anchor_occurrence, name, repetitions)"
+            " select now(), rule, now(), null, $1 || kind, -1"
+            " from (values ('R/often', ' unreadable'), ('0 0 30 2 *', ' never')) as poison (rule, kind)"
+            " returning timer_key",
+            name,
         )
-        never = await admin.fetchval(
-            "select shardclock.schedule_timer(schedule => '0 0 30 2 *', name => $1)", f"{name} never"
-        )
-    return Hit(poisoned=frozenset({unreadable, never}))
+    return Hit(poisoned=frozenset(row["timer_key"] for row in rows))

@@ -18,10 +18,13 @@ import pytest
 from chaos.clusters import Processes
 from chaos.faults import postgres
 from chaos.faults.fault import NothingToBreak
+from chaos.faults.flood import poison
 from chaos.faults.postgres import lock_table, stop_immediate
 from chaos.faults.processes import without_forks
 from chaos.stage import Stage, stage_for
-from tests.support.factories import value
+from shardclock_server.shards.firing import planning_of
+from shardclock_server.timers.refusal import InvalidTimer
+from tests.support.factories import HolderClient, value
 from tests.support.processes import kill
 from tests.support.waiting import eventually
 
@@ -113,3 +116,15 @@ def test_a_fork_of_a_process_is_not_taken_for_it() -> None:
             assert without_forks(children) == children
         finally:
             kill([*children, me])
+
+
+async def test_a_shard_claims_both_poisoned_schedules_and_can_plan_neither(shard: HolderClient) -> None:
+    hit = await poison(cast("Stage", Admins(shard.dsn)), random.Random(1), 0.0)
+
+    claimed = (await shard.take()).claimed
+
+    assert {it.timer_key for it in claimed} == hit.poisoned
+    assert len(claimed) == 2
+    for timer in claimed:
+        with pytest.raises(InvalidTimer):
+            planning_of(timer)
