@@ -12,7 +12,7 @@ fired already, a demo that failed); 2 bad input or settings; 3 no answer from Po
     output    tables, JSON and messages
     streams   standard output and error, and an answer that can't be written
     session   the database session of a command
-    recording what operators do is recorded in the audit
+    recording a record in the audit for each act of an operator
 
 Every other module holds a few commands (`run`, `schedule`, `verbs` …), or what several of them need (`single` for one
 timer, `bulk` for many). A command reads its options, calls a use case of `service` or a statement of `sql`, and prints

@@ -144,24 +144,13 @@ async def _opened(
 ) -> AsyncIterator[Gateway]:
     """Open the parts of one gateway, and report what they do, during a block."""
     stopping = asyncio.Event()
+    size = settings.gateway_sessions
+    pool_of = partial(Pool, dsn, timeout_s=settings.gateway_timeout_s, wait_s=settings.gateway_wait_s)
     async with (
-        Pool(
-            dsn,
-            application="shardclock gateway",
-            size=settings.gateway_sessions,
-            share=settings.gateway_sessions - settings.gateway_sessions // OTHERS_SHARE,
-            timeout_s=settings.gateway_timeout_s,
-            wait_s=settings.gateway_wait_s,
-        ) as pool,
+        pool_of(application="shardclock gateway", size=size, share=size - size // OTHERS_SHARE) as pool,
         Pool(dsn, application="shardclock gateway health", size=1, timeout_s=READY_S, wait_s=READY_S) as health_pool,
         # Requests that hold sessions wait for room: with sessions of the same pool they could wait for each other.
-        Pool(
-            dsn,
-            application="shardclock gateway quotas",
-            size=QUOTA_SESSIONS,
-            timeout_s=settings.gateway_timeout_s,
-            wait_s=settings.gateway_wait_s,
-        ) as counting,
+        pool_of(application="shardclock gateway quotas", size=QUOTA_SESSIONS) as counting,
         Combiner(pool) as combiner,
         Quotas(counting, settings.usual_limits, acts_per_hour=settings.gateway_acts_per_hour) as quotas,
         forgetting(pool),
@@ -172,13 +161,7 @@ async def _opened(
         aclosing(TaskLines(dsn, stopping)) as task_lines,
         aclosing(WorkThread("models", doing="have models read here")) as models,
         aclosing(WorkThread("previews", doing="preview schedules here")) as previews,
-        Pool(
-            dsn,
-            application="shardclock gateway keys",
-            size=1,
-            timeout_s=settings.gateway_timeout_s,
-            wait_s=settings.gateway_wait_s,
-        ) as key_pool,
+        pool_of(application="shardclock gateway keys", size=1) as key_pool,
         aclosing(KeyLookups(key_pool)) as lookups,
         watching(health_pool) as watched,
     ):

@@ -10,7 +10,7 @@ queries      a query has known parameters, each once
 headers      each header that is heeded is given once; HEAD is answered as GET
 malformed    what is no request of HTTP is told why
 idempotency  a request that is sent again does nothing twice
-recording    what operators do is recorded in the audit
+recording    a record in the audit for each act of an operator
 wait         for how long a caller wants to wait
 listing      answers that may be long
 """

@@ -275,6 +275,11 @@ def _add_changes(path: str, which_of: Callable[..., TimerRef], suffix: str) -> N
         change = partial(pause_timer, reason=why.reason)
         return await change_own(request, caller, which, change, PAUSED, body=why)
 
+
+def _add_operate(path: str, which_of: Callable[..., TimerRef], suffix: str) -> None:
+    """Add the operator's change of one timer of a job or a process, addressed in one way."""
+    which_is = Annotated[TimerRef, Depends(which_of)]
+
     @router.post(
         f"{path}/operate",
         operation_id=f"operate_timer{suffix}",
@@ -293,6 +298,11 @@ def _add_changes(path: str, which_of: Callable[..., TimerRef], suffix: str) -> N
 
         return await change_own(request, caller, which, change, OPERATED[asked.verb], body=asked)
 
+
+def _add_returns(path: str, which_of: Callable[..., TimerRef], suffix: str) -> None:
+    """Add how to let one timer fire again, or now, addressed in one way."""
+    which_is = Annotated[TimerRef, Depends(which_of)]
+
     @router.post(f"{path}/resume", operation_id=f"resume_timer{suffix}", response_model=ChangedAnswer)
     async def resume(which: which_is, request: Request, caller: Writer) -> Response:
         """Resume a paused timer; one that fell due meanwhile is due at once."""
@@ -309,3 +319,5 @@ for _path, _which_of, _suffix in (("/by-name/{name}", by_name, "_by_name"), ("/{
     _add_looks(_path, _which_of, _suffix)
     _add_end(_path, _which_of, _suffix)
     _add_changes(_path, _which_of, _suffix)
+    _add_operate(_path, _which_of, _suffix)
+    _add_returns(_path, _which_of, _suffix)

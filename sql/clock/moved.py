@@ -59,7 +59,7 @@ async def move(session: Session, to: datetime) -> None:
 async def next_due(session: Session, *, until: datetime | None = None) -> NextDue | None:
     """Find what is due next, be it due already or far ahead; None: nothing is pending.
 
-    If it is due later than now, and no later than `until`, the clock is set to its moment in the same statement.
+    The same statement sets the clock to its moment, if that is after now and not after `until`.
 
     errors:  StoreUnavailable  no answer in time; the clock may have been set
     source:  sql/clock/next_due.sql

@@ -19,7 +19,7 @@ INSTALL_S = 60
 
 @pytest.fixture(scope="session")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Copy what distributions are made of: setuptools leaves a build folder behind, and packs what lies there."""
+    """Copy the sources of the distributions: setuptools leaves a build folder there, and packs it the next time."""
     tree = tmp_path_factory.mktemp("wheel") / "tree"
     for name in (*PACKAGE_NAMES, "shardclock_server", "client"):
         ignored = shutil.ignore_patterns("__pycache__", "*.egg-info", "build")

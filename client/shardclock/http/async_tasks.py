@@ -95,7 +95,7 @@ class AsyncTasks:
     ) -> TaskState:
         """Complete a task of a person; its instance goes on.
 
-        `assignee` is who completes it, and is recorded as such; without one it is whoever has the task.
+        `assignee` is the person who completes the task, as recorded; by default its present assignee.
 
         errors:  Conflict  it was completed already, or is cancelled; or it is not the assignee's but another person's,
                            its `members["assignee"]`

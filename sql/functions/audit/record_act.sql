@@ -11,7 +11,7 @@ create or replace function shardclock.record_act(
 )
 returns bigint
 language plpgsql
--- It runs as its owner: who acts may append, and can neither change nor remove what was recorded.
+-- It runs as its owner: an operator's role may add a record, and can neither change nor remove one.
 security definer
 set search_path = pg_catalog, pg_temp
 as $$

@@ -78,7 +78,7 @@ comment on function shardclock.add_job is $$Adds a job that runs the function of
 rule and its own configuration, and takes effect at once.
 
 name: the new job's name
-of_job: the declared job whose function it runs, and whose retries, times and needs it has
+of_job: the declared job that gives the function, the retries, the times and the needs
 every: the time from the end of a run to the next start; days and shorter
 schedule: an ISO 8601 repeat such as R/PT1H, or cron of five or six fields; with neither, it runs on request
 zone: the IANA time zone on whose clock the schedule is counted

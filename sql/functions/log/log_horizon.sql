@@ -38,7 +38,7 @@ begin
             select min(drawn + ((m.objid::bigint - drawn + 1073741824) & 2147483647) - 1073741824)
             from ours m
             where m.locktype = 'advisory'
-                -- Anybody may take such a lock. A writer has locked the table before it takes its mark, until it ends.
+                -- Any session may take such a lock. Only a writer of the log has locked the table, too, from before it takes its mark.
                 -- A prepared transaction has no pid; while it is being prepared, one of its two locks may still have
                 -- one.
                 and (

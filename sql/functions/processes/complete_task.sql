@@ -56,7 +56,7 @@ that is committed.
 task_key: the task
 variables: a JSON object, what the task results in
 tenant_id: refuse a task of another tenant; null: of any
-assignee: who completes it, and is recorded as such: so is one that nobody has; another's is refused; null: whoever has it is recorded, or else the role
+assignee: the person who completes the task, as recorded; a task of another person is refused; null: its present assignee, else the role
 returns: COMPLETED; TAKEN: another person has it; COMPLETED_BEFORE: it was completed already, and these variables count for nothing; CANCELED: its instance waits for it no more; NOT_FOUND: it never was, or its instance is forgotten
 errors: 22023 for variables that are no object or have more than 1 MiB
 example: select shardclock.complete_task(42, '{"approved": true}', assignee => 'ann');

@@ -26,7 +26,7 @@ begin
         claimed_until = null,
         worker = null,
         failed_attempts = d.failed_attempts + 1,
-        -- What the caller says counts until somebody says something else, also for a handler.
+        -- The caller's value stays in force until another call replaces it, also for a handler.
         attempts_max = case
             when retries is null then d.attempts_max
             else least(d.failed_attempts + 1 + retries::bigint, 2147483647)::integer
