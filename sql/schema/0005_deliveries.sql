@@ -106,8 +106,8 @@ create index deliveries_of_cancellations on shardclock.deliveries (tenant_id, ne
 create index deliveries_by_root on shardclock.deliveries ((payload ->> 'root'))
     where (target = 'process:instance' and name like 'child:%' and length(payload ->> 'root') < 20) is true;
 
--- Signals of one name that are sent in parts come to their receivers in the order in which they were thrown. The
--- first of a name is asked for in this order, so that no plan takes deliveries_by_lane, which would be read as a whole.
+-- Signals of one name that are sent in parts reach their receivers in the order of their throws. A query for the first
+-- signal of a name has this order. No other index has it, so no plan reads the whole of deliveries_by_lane.
 -- A tenant's signals in parts are counted by this index without reading the payloads of starts.
 create index deliveries_of_throws on shardclock.deliveries (tenant_id, (payload ->> 'name'), (timer_key + 0))
     where (target = 'process:instance' and payload ->> 'kind' = 'thrown') is true;
@@ -115,8 +115,8 @@ create index deliveries_of_throws on shardclock.deliveries (tenant_id, (payload 
 -- A worker finds the endpoints to which something has become due without a probe for each endpoint that there is.
 create index deliveries_of_endpoints on shardclock.deliveries (next_attempt_at, timer_key) where target like 'webhook:%';
 
--- The first start of each job with a queue is found in the order in which the starts were asked for, in the slots of all
--- workers: docs/decisions/0075-queues-keep-their-order.md.
+-- Queued starts of a job begin in the order of their requests, whichever worker keeps their slots. A worker finds the
+-- first of them here: docs/decisions/0075-queues-keep-their-order.md.
 create index deliveries_of_jobs_by_due_date on shardclock.deliveries (target, due_date, timer_key)
 where target like 'job:%';
 

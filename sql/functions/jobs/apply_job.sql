@@ -66,9 +66,9 @@ begin
 end
 $$;
 
-comment on function shardclock.apply_job is $$Makes a job as it is described, whether it is there already or not; a line
-of a file of jobs becomes this. It takes effect at once. What it leaves out is as by default, but config and disabled
-stay as they are. A job whose function no app has is kept, and starts when an app has it.
+comment on function shardclock.apply_job is $$Creates or changes a job, so that it is as described; each line of a file
+of jobs is such a call. It takes effect at once. A field that is left out gets its default; config and disabled keep
+their values. A job without a function in any app is kept, and starts when an app has the function.
 
 said: an object: name, function (package.module:function), other columns of shardclock.jobs up to policy, and disabled
 returns: {added}, or the names of what is otherwise than before; an empty array: it was so already

@@ -1,6 +1,5 @@
--- A client that judges a job's name and function doesn't do so beside a declaration that is under way. Without the
--- lock, a job stayed withdrawn although its code had just come, and a job that a client added for one that was just
--- withdrawn went on without code.
+-- A client checks a job's name and function while no declaration is under way. Without the lock there are two races. A
+-- job stays withdrawn although its code has just come. A job that a client adds keeps a function that was just withdrawn.
 --
 -- in:    shared boolean
 -- out:   nothing

@@ -1,4 +1,4 @@
--- Only the worker that keeps the first part of the slots calls it, and calls it again at once while it returns rows.
+-- Only the worker with the first part of the slots calls it. While it returns rows, the worker repeats the call at once.
 --
 -- in:    holder bigint
 -- out:   job text, repair text; 200 jobs at most

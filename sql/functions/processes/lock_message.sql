@@ -1,4 +1,5 @@
--- For each name and key, one transaction at a time publishes a message, or looks for one that a token waits for.
+-- Publishing a message and searching for a token's message exclude each other: one transaction at a time for a name and
+-- key.
 --
 -- in:    tenant_id text, name text, correlation text
 -- out:   nothing

@@ -1,7 +1,7 @@
 -- Records a replaced timer, and gives its pause and its run on request to the new one.
 --
--- Deploying a new rule must not undo an operator's request: if the replaced timer was paused, the new one is paused
--- too, and a run of the replaced schedule that has not fired becomes a run of the new one, at the same date.
+-- The deployment of a new rule must not undo an operator's request. If the replaced timer was paused, so is the new one.
+-- If a run on request has not fired yet, the new schedule has that run, at the same date.
 --
 -- in:    replaced shardclock.timers, replaced_by bigint
 -- out:   nothing
