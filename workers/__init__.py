@@ -5,7 +5,7 @@ settles in batches how each attempt ended: delivered, discarded, dead, or due ag
 If a worker dies, the next worker calls its deliveries again. Only the answer to the newest claim counts.
 
 User code never runs here. Each handler has processes of its own, which a worker starts, watches and kills: whatever a
-handler does to its process, it fails alone.
+handler does to its process, it fails alone. The code of such a process is `shardclock.executor`, in the client.
 
     worker          the keeper, with its three parts: deliveries, endpoints, runs
     deliveries      claim, renew and settle, and the loops that do it
@@ -25,10 +25,6 @@ handler does to its process, it fails alone.
     process         the process in which a handler runs, as its worker sees it
     user_process    the part of it that runs' processes share, called by a `call_socket`
 
-    handler_actor   the Ray actor in which a handler runs; it and the next four are all that its process loads
-    user_actor      the part of it that runs' actors share
-    importing       where such a process looks for modules, with `niceness`
-    threads         where plain functions are called
     ended           how such a process ended, in a sentence (pure)
 
     endpoints       all endpoints to which a worker has something to send
@@ -38,7 +34,7 @@ handler does to its process, it fails alone.
     breaker         how many deliveries an endpoint may have in flight now, after what it answered (pure)
 
     runs            how runs of jobs are made
-    app             the user's modules, which `describe` imports in a process of its own
+    app             the user's modules, which `shardclock.executor.describe` imports in a process of its own
     python_environment      what such a process inherits from the shell
 
     actor           the Ray actor around the worker; `stepped` is the worker of a clock that a test moves, and `here`

@@ -65,7 +65,7 @@ def find_app(modules: str, directory: Path) -> App:
 
     errors:  AppRefused  it can't be imported, declares nothing, or declares something wrong
     """
-    command = [sys.executable, "-m", "shardclock_server.workers.describe", modules, str(directory)]
+    command = [sys.executable, "-m", "shardclock.executor.describe", modules, str(directory)]
     try:
         done = subprocess.run(
             command, stdout=subprocess.PIPE, env=for_our_python(os.environ), timeout=IMPORT_S, check=False

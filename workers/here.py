@@ -7,11 +7,11 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from shardclock import CallOutcome, Handler, Job, RunOrder, Seen
+from shardclock.executor.handlers import HandlerCalls
+from shardclock.executor.runs import Runs
 from shardclock_server.sql.deliveries.claim import ClaimedDelivery
 from shardclock_server.workers.handler import HandlerSpec
-from shardclock_server.workers.handler_actor import HandlerCalls
 from shardclock_server.workers.process import CallResult, envelope_of
-from shardclock_server.workers.runs.actor import Runs
 from shardclock_server.workers.runs.needs import Needs
 
 

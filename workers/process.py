@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Protocol, Self
 
 from shardclock import COMPLETED, Outcome
+from shardclock.executor.actors import HandlerActor
+from shardclock.executor.handlers import Envelope
 from shardclock_server.sql.deliveries.claim import ClaimedDelivery
 from shardclock_server.workers.handler import HandlerSpec
-from shardclock_server.workers.handler_actor import Envelope, HandlerActor
 from shardclock_server.workers.user_process import UserProcess, start_actor
 
 

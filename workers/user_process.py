@@ -7,9 +7,9 @@ from typing import Any
 
 import structlog
 
+from shardclock.executor.actors import UserActor
 from shardclock_server.workers.call_socket import CallSocket, NotSent, SocketLost, connected
 from shardclock_server.workers.ended import has_ended, sentence_of
-from shardclock_server.workers.user_actor import UserActor
 
 # Of a Ray resource: ten thousand processes on a node that offers one.
 LEAST_SHARE = 0.0001

@@ -14,12 +14,12 @@ import pickle
 import sys
 from typing import Any
 
-from shardclock_server.workers.runs.actor import RunActor
+from shardclock.executor.runs import RunExecutor
 from tests.support.handler_process import LENGTH, READY, framed
 
 
 async def _main(app: str, answers: int) -> None:
-    actor = RunActor(app, os.getcwd(), 2)  # noqa: PTH109 - as the worker was started
+    actor = RunExecutor(app, os.getcwd(), 2)  # noqa: PTH109 - as the worker was started
     questions = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(questions), sys.stdin)
     asked: set[asyncio.Task[None]] = set()
@@ -34,7 +34,7 @@ async def _main(app: str, answers: int) -> None:
         task.add_done_callback(asked.discard)
 
 
-async def _answer(actor: RunActor, number: int, question: Any, answers: int) -> None:
+async def _answer(actor: RunExecutor, number: int, question: Any, answers: int) -> None:
     answer = None
     if question != READY:
         method, *arguments = question

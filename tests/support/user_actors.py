@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import ray
 
-from shardclock_server.workers.user_actor import UserActor
+from shardclock.executor.actors import UserActor
 
 HERE = "a" * 56
 

@@ -10,8 +10,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from shardclock.executor.call_server import CallServer
+from shardclock.executor.frames import IS_ALIVE, Messages, framed
 from shardclock_server.workers import call_socket
-from shardclock_server.workers.call_socket import IS_ALIVE, CallServer, CallSocket, NotSent, SocketLost, connected
+from shardclock_server.workers.call_socket import CallSocket, NotSent, SocketLost, connected
 from tests.support.waiting import eventually
 
 WITHIN_S = 10.0
@@ -85,12 +87,12 @@ async def test_an_answer_has_any_size(size: int) -> None:
 async def test_messages_are_whole_however_they_are_cut() -> None:
     taken: list[tuple[int, bytes]] = []
 
-    class Taking(call_socket._Messages):
+    class Taking(Messages):
         def take(self, number: int, body: bytes) -> None:
             taken.append((number, body))
 
     sent = [(1, b"one"), (2, b""), (3, b"three")]
-    stream = b"".join(call_socket.HEAD.pack(number, len(body)) + body for number, body in sent)
+    stream = b"".join(framed(number, body) for number, body in sent)
     for size in (1, 5, len(stream)):
         taken.clear()
         messages = Taking()

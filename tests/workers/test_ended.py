@@ -24,7 +24,7 @@ SILENT = (
 RAISED = (
     "The actor died because of an error raised in its creation task, \x1b[36mray::HandlerActor.__init__()\x1b[39m"
     " (pid=22165, ip=192.0.2.2, actor_id=1f5be965045eb1b18ba90c8101000000,"
-    " repr=<shardclock_server.workers.handler_actor.HandlerActor object at 0x7f8448ae2310>)\n"
+    " repr=<shardclock.executor.actors.HandlerActor object at 0x7f8448ae2310>)\n"
     "           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
     '  File "/app/reminders.py", line 8, in <module>\n    {line}\n{error}'
 )

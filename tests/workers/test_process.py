@@ -15,11 +15,12 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from shardclock import Completed, InvalidHandler, Timer
+from shardclock.executor import handlers, importing
+from shardclock.executor.actors import HandlerActor
+from shardclock.executor.handlers import HandlerExecutor
+from shardclock.executor.runs import RunExecutor
 from shardclock_server.sql.deliveries.claim import ClaimedDelivery
-from shardclock_server.workers import handler_actor, importing
-from shardclock_server.workers.handler_actor import HandlerActor
 from shardclock_server.workers.process import RayHandlerProcess, envelope_of
-from shardclock_server.workers.runs.actor import RunActor
 from shardclock_server.workers.user_process import LEAST_SHARE
 from tests.support.handlers import NOON, delivery, spec_of
 from tests.support.user_actors import HERE, Started
@@ -110,7 +111,7 @@ async def test_no_more_calls_run_at_a_time_than_the_handler_allows_however_many_
 ) -> None:
     name = f"app_{kind}"
     (tmp_path / f"{name}.py").write_text(APP.format(name=name))
-    actor = HandlerActor(name, str(tmp_path), f"{name}.{kind}", calls_max, 2)
+    actor = HandlerExecutor(name, str(tmp_path), f"{name}.{kind}", calls_max, 2)
     envelopes = pickle.dumps([envelope_of(delivery(key, target=f"{name}.{kind}")) for key in range(20)])
 
     answers = map(pickle.loads, await asyncio.gather(actor.answer(envelopes), actor.answer(envelopes)))
@@ -124,10 +125,10 @@ async def test_no_more_calls_run_at_a_time_than_the_handler_allows_however_many_
 async def test_a_handler_that_is_slow_is_not_begun_for_all_of_a_message(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, calls_max: int
 ) -> None:
-    monkeypatch.setattr(handler_actor, "BEGINS_S", 0.0)
+    monkeypatch.setattr(handlers, "BEGINS_S", 0.0)
     name = f"slow_{kind}"
     (tmp_path / f"{name}.py").write_text(APP.format(name=name))
-    actor = HandlerActor(name, str(tmp_path), f"{name}.{kind}", calls_max, 2)
+    actor = HandlerExecutor(name, str(tmp_path), f"{name}.{kind}", calls_max, 2)
     envelopes = pickle.dumps([envelope_of(delivery(key, target=f"{name}.{kind}")) for key in range(20)])
 
     outcomes, _ = pickle.loads(await actor.answer(envelopes))
@@ -139,8 +140,8 @@ async def test_a_handler_that_is_slow_is_not_begun_for_all_of_a_message(
 @pytest.mark.parametrize(
     "start",
     [
-        lambda modules, directory: HandlerActor(modules, directory, "any", 1, 3),
-        lambda modules, directory: RunActor(modules, directory, 3),
+        lambda modules, directory: HandlerExecutor(modules, directory, "any", 1, 3),
+        lambda modules, directory: RunExecutor(modules, directory, 3),
     ],
 )
 def test_the_process_steps_back_before_it_imports_the_user_s_code(

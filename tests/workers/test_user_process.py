@@ -8,12 +8,12 @@ from collections.abc import Callable
 import pytest
 import ray
 
-from shardclock_server.workers.user_actor import UserActor
+from shardclock.executor.actors import UserActor
 from shardclock_server.workers.user_process import NotCalled, ProcessDied, UserProcess
 from tests.support.user_actors import Started
 
 
-class Repeating(UserActor):
+class Repeating:
     """Answers with what it is asked, unless it is asked to hang."""
 
     async def answer(self, call: bytes) -> bytes:
@@ -24,7 +24,7 @@ class Repeating(UserActor):
 
 def started(monkeypatch: pytest.MonkeyPatch, *, is_here: bool = True) -> tuple[Started, UserProcess]:
     """Start a process on this host, or on another."""
-    actor = Started(Repeating(), is_here=is_here).instead_of_ray(monkeypatch)
+    actor = Started(UserActor(Repeating()), is_here=is_here).instead_of_ray(monkeypatch)
     return actor, UserProcess(actor, whose="run")
 
 

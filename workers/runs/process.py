@@ -6,8 +6,8 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 from shardclock import CallOutcome, RunOrder, Seen
-from shardclock_server.workers.call_socket import IS_ALIVE
-from shardclock_server.workers.runs.actor import RunActor
+from shardclock.executor.actors import RunActor
+from shardclock.executor.frames import IS_ALIVE
 from shardclock_server.workers.runs.needs import Needs
 from shardclock_server.workers.user_process import NotCalled, ProcessDied, UserProcess, start_actor
 

@@ -11,9 +11,8 @@ import pytest
 import ray
 
 from shardclock import Canceled, Completed, RunOrder
-from shardclock_server.workers import call_socket, importing
-from shardclock_server.workers.runs import actor
-from shardclock_server.workers.runs.actor import RunActor
+from shardclock.executor import call_server, importing, runs
+from shardclock.executor.actors import RunActor
 from shardclock_server.workers.runs.needs import Needs
 from shardclock_server.workers.runs.process import RayRunProcess, has_node
 from shardclock_server.workers.user_process import NotCalled, ProcessDied
@@ -38,7 +37,7 @@ async def {job}_ends(run):
 def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Started:
     """Start an actor with the two jobs in this process."""
     monkeypatch.setattr(importing, "be_nice", lambda _: None)
-    monkeypatch.setattr(actor, "live_for", lambda _: None)  # the test's own process lives on
+    monkeypatch.setattr(runs, "live_for", lambda _: None)  # the test's own process lives on
     name = f"runs_of_{request.node.name}"
     (tmp_path / f"{name}.py").write_text(APP.format(job=name[:80]))
     return Started(RunActor(name, str(tmp_path), 2)).instead_of_ray(monkeypatch)
@@ -93,8 +92,8 @@ async def test_a_process_that_is_stuck_since_its_last_run_is_asked_for_no_other(
     await process.ready()
     await process.run(order("ends", request), lives_s=20)
     taken: list[tuple[Any, int, bytes]] = []
-    takes = call_socket._Serving.take
-    monkeypatch.setattr(call_socket._Serving, "take", lambda *message: taken.append(message))
+    takes = call_server.Serving.take
+    monkeypatch.setattr(call_server.Serving, "take", lambda *message: taken.append(message))
 
     waiting = asyncio.create_task(process.ready())
     await eventually(lambda: bool(taken))

@@ -43,10 +43,10 @@ DRIVER = """
 import asyncio, dataclasses, json, sys
 from datetime import datetime, timezone
 from shardclock import RunOrder
-from shardclock_server.workers.runs.actor import RunActor
+from shardclock.executor.runs import RunExecutor
 
 async def main(job, lives_s, looks, cancels):
-    actor = RunActor("app_of_runs", sys.argv[1], 2)
+    actor = RunExecutor("app_of_runs", sys.argv[1], 2)
     order = RunOrder(job, f"app_of_runs:{job}", "7.1", 2, datetime.now(timezone.utc), None)
     run = asyncio.create_task(actor.run(order, lives_s))
     for _ in range(looks):

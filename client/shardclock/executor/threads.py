@@ -1,4 +1,4 @@
-"""Calls of plain functions, each in a thread that nothing else uses meanwhile."""
+"""Calls of plain functions, each in a thread of its own for as long as it takes."""
 
 import asyncio
 import os
@@ -14,7 +14,7 @@ IDLE_MAX = 8  # threads that wait for their next call; to start one takes longer
 
 
 async def in_a_thread(call: Callable[[], T]) -> T:
-    """Make a call, and return what it returns.
+    """Make a call, and return its result.
 
     Its thread is not one of the loop's pool. There a plain function that never ends would keep the pool's place, and
     neither the loop nor the process could end.
@@ -29,13 +29,13 @@ class _Call(Generic[T]):
 
     def __init__(self, call: Callable[[], T]) -> None:
         self.ended = Future[T]()
-        self.ended.set_running_or_notify_cancel()  # nobody can take it back: the thread always tells how it ended
+        self.ended.set_running_or_notify_cancel()  # it can't be cancelled: the thread always sets its end
         self.has_begun = False
         self._call = call
         self._context = copy_context()
 
     def make(self) -> Callable[[], None]:
-        """Make the call, and return what tells how it ended."""
+        """Make the call, and return the function that sets its end."""
         self.has_begun = True
         try:
             result = self._context.run(self._call)
@@ -75,7 +75,7 @@ class _CallThread:
                 self._leave()
 
     def _is_idle_again(self) -> bool:
-        """Make the next call, and say whether to wait for another one; who hears of its end may give it at once."""
+        """Make the next call, and say whether to wait for another one, which may come as soon as the end is set."""
         self._is_called.acquire()
         tell = self._calls[0].make()
         if os.getpid() != self._process:
@@ -85,7 +85,7 @@ class _CallThread:
             if is_idle:
                 _idle.append(self)
         tell()
-        self._calls.popleft()  # it holds what the call returned
+        self._calls.popleft()  # it holds the call's result
         return is_idle
 
     def _leave(self) -> None:

@@ -1,13 +1,12 @@
-"""The Ray actor in which a run is made: it imports the user's code. It decides nothing."""
+"""Make runs of an app's jobs in this process."""
 
 import pickle
 import signal
 from collections.abc import Iterable
 
 from shardclock import CallOutcome, Failed, Job, JobCall, RunOrder, Seen, find_jobs
-from shardclock_server.workers.importing import prepare_to_import
-from shardclock_server.workers.threads import in_a_thread
-from shardclock_server.workers.user_actor import UserActor
+from shardclock.executor.importing import prepare_to_import
+from shardclock.executor.threads import in_a_thread
 
 
 class Runs:
@@ -23,7 +22,7 @@ class Runs:
         return self._call is not None
 
     async def run(self, order: RunOrder) -> tuple[CallOutcome, Seen]:
-        """Make a run, in a thread of its own: whatever it does, a look at it is answered."""
+        """Make a run, in a thread of its own: the loop answers looks meanwhile."""
         job = self._jobs.get(order.function)
         if job is None:
             return Failed(f"the app of this process has no job {order.function}"), Seen()
@@ -35,7 +34,7 @@ class Runs:
         return outcome, call.look()
 
     def look(self) -> Seen:
-        """Say what the run has said so far."""
+        """Return the run's reports so far."""
         return Seen() if self._call is None else self._call.look()
 
     def cancel(self) -> None:
@@ -44,16 +43,15 @@ class Runs:
             self._call.cancel()
 
 
-class RunActor(UserActor):
+class RunExecutor:
     """Import an app and make one run of one of its jobs at a time."""
 
     def __init__(self, modules: str, directory: str, priority: int) -> None:
-        super().__init__()
         prepare_to_import(directory, priority=priority)
         self._runs = Runs(find_jobs(modules.split(",")).values())
 
     async def answer(self, call: bytes) -> bytes:
-        """Do what a call names, with what it is given: make a run, look at it, or tell it to end."""
+        """Make a run, look at it, or tell it to end: a call is a method's name with its arguments."""
         name, *given = pickle.loads(call)  # noqa: S301 - ours
         return pickle.dumps(await getattr(self, name)(*given), pickle.HIGHEST_PROTOCOL)
 
@@ -66,7 +64,7 @@ class RunActor(UserActor):
             live_for(None)
 
     async def look(self, lives_s: float) -> Seen:
-        """Say what the run has said so far, and let it live on."""
+        """Return the run's reports so far, and let it live on."""
         if self._runs.is_running:
             live_for(lives_s)
         return self._runs.look()

@@ -1,4 +1,4 @@
-"""The Ray actor in which a handler runs: it imports the user's code. It decides nothing."""
+"""Call one handler of an app in this process."""
 
 import asyncio
 import gc
@@ -19,11 +19,10 @@ from shardclock import (
     call_plain,
     find_handlers,
 )
-from shardclock_server.workers.importing import prepare_to_import
-from shardclock_server.workers.threads import in_a_thread
-from shardclock_server.workers.user_actor import UserActor
+from shardclock.executor.importing import prepare_to_import
+from shardclock.executor.threads import in_a_thread
 
-# What crosses to the process for each delivery, in the order of Timer's fields.
+# The values that cross to the process for each delivery, in the order of Timer's fields.
 Envelope = tuple[Any, ...]
 # A process begins no more calls of a message after this time: a handler that has become slow must not keep hundreds.
 BEGINS_S = 0.5
@@ -79,14 +78,13 @@ class HandlerCalls:
             self._room.release()
 
 
-class HandlerActor(UserActor):
+class HandlerExecutor:
     """Import an app and call one of its handlers."""
 
     def __init__(self, modules: str, directory: str, target: str, calls_max: int, priority: int) -> None:
-        super().__init__()
         prepare_to_import(directory, priority=priority)
         self._calls = HandlerCalls(find_handlers(modules.split(","))[target], calls_max)
-        # The collector never looks again at all that was imported: that takes 0.1 s, in which nothing is called.
+        # The collector skips all objects of the import from now on: a collection of them takes 0.1 s, without calls.
         gc.collect()
         gc.freeze()
 

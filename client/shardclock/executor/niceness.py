@@ -1,4 +1,4 @@
-"""How much of a short processor the process of a handler gets: less than shards and workers do."""
+"""The share of a busy processor that an executor gets: less than shards and workers get."""
 
 import os
 from pathlib import Path

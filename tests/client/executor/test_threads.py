@@ -14,13 +14,13 @@ from contextvars import ContextVar
 
 import pytest
 
-import shardclock_server.workers.threads as call_threads
-from shardclock_server.workers.threads import IDLE_MAX, in_a_thread
+import shardclock.executor.threads as call_threads
+from shardclock.executor.threads import IDLE_MAX, in_a_thread
 from tests.support.waiting import eventually
 
 NEVER_ENDS = """
 import asyncio, time
-from shardclock_server.workers.threads import in_a_thread
+from shardclock.executor.threads import in_a_thread
 
 async def main():
     try:
@@ -33,7 +33,7 @@ asyncio.run(main())
 """
 FORKS = """
 import asyncio, os
-from shardclock_server.workers.threads import in_a_thread
+from shardclock.executor.threads import in_a_thread
 
 asyncio.run(in_a_thread(int))
 if child := os.fork():

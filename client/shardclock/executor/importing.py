@@ -5,7 +5,7 @@ import os
 import sys
 import sysconfig
 
-from shardclock_server.workers.niceness import be_nice
+from shardclock.executor.niceness import be_nice
 
 
 def prepare_to_import(directory: str, *, priority: int) -> None:

@@ -1,16 +1,16 @@
-"""Print an app's handlers and jobs as JSON: run by `workers.app`, in a process that may die of the user's code."""
+"""Print an app's handlers and jobs as JSON: a program of its own, because the user's code may end its process."""
 
 import json
 import os
 import sys
 
 from shardclock import InvalidHandler, describe, describe_jobs, find_declared
-from shardclock_server.workers.importing import search_first
+from shardclock.executor.importing import search_first
 
 
 def main(modules: str, directory: str) -> int:
     """Print one JSON object: `handlers` and `jobs`, or `refused` with a sentence."""
-    # What the user's code prints must not be taken for our answer.
+    # The user's code may print: its output goes to stderr, so that it is not taken for our answer.
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     search_first(directory)

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from shardclock_server.workers.niceness import NICE
+from shardclock.executor.niceness import NICE
 from tests.support import ROOT
 
 # The process has a thread before it steps back, and starts one after.
@@ -25,7 +25,7 @@ def look() -> None:
 
 early = threading.Thread(target=look)
 early.start()
-from shardclock_server.workers.niceness import be_nice
+from shardclock.executor.niceness import be_nice
 be_nice({priority})
 be_nice(1)
 late = threading.Thread(target=look)

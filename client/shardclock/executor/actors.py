@@ -1,0 +1,52 @@
+"""The classes of Ray's actors in executors. The worker gives them to Ray: nothing here imports it."""
+
+import asyncio
+from typing import Protocol
+
+from shardclock.executor.call_server import CallServer
+from shardclock.executor.handlers import HandlerExecutor
+from shardclock.executor.runs import RunExecutor
+
+
+class Executor(Protocol):
+    """An app that was imported."""
+
+    async def answer(self, call: bytes) -> bytes:
+        """Answer a call; both are pickled."""
+
+
+class UserActor:
+    """Answer calls, which come through a socket, or through Ray from another host."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self._server = CallServer(executor.answer)
+
+    async def listen(self) -> str | None:
+        """Listen for the worker, and return the address, as `CallServer.listen` does: the app is imported."""
+        return await self._server.listen()
+
+    async def ready(self) -> None:
+        """Answer: the process is alive, and nothing keeps its loop."""
+
+    async def gone(self) -> None:
+        """Never answer: the pending call fails when the process ends."""
+        await asyncio.Event().wait()
+
+    async def answer(self, call: bytes) -> bytes:
+        """Answer a call; both are pickled."""
+        return await self._executor.answer(call)
+
+
+class HandlerActor(UserActor):
+    """Call one handler."""
+
+    def __init__(self, modules: str, directory: str, target: str, calls_max: int, priority: int) -> None:
+        super().__init__(HandlerExecutor(modules, directory, target, calls_max, priority))
+
+
+class RunActor(UserActor):
+    """Make runs."""
+
+    def __init__(self, modules: str, directory: str, priority: int) -> None:
+        super().__init__(RunExecutor(modules, directory, priority))

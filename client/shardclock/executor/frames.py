@@ -1,0 +1,62 @@
+"""The messages of the socket between a worker and an executor.
+
+A message has a head and a body. The head is the number of the call, and the length of the body in bytes. The answer to
+a call has the same number.
+"""
+
+import asyncio
+import struct
+from typing import cast
+
+HEAD = struct.Struct("!QQ")
+FAILED = b"\0"  # before the text of an error, in place of an answer; a pickle begins otherwise
+GREETING = 0  # the number of the executor's first message, which no call has
+IS_ALIVE = b""  # in place of a call, and the answer to it: the executor's loop takes messages
+
+
+def framed(number: int, body: bytes) -> bytes:
+    """Write a message as one piece."""
+    return HEAD.pack(number, len(body)) + body
+
+
+class Messages(asyncio.Protocol):
+    """Cut received bytes into messages, and write messages."""
+
+    def __init__(self) -> None:
+        self._transport: asyncio.Transport | None = None
+        self._received = bytearray()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the connection."""
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is none by its class
+
+    def data_received(self, data: bytes) -> None:
+        """Take each message that is whole by now."""
+        self._received += data
+        while len(self._received) >= HEAD.size:
+            number, length = HEAD.unpack_from(self._received)
+            end = HEAD.size + length
+            if len(self._received) < end:
+                return
+            body = bytes(self._received[HEAD.size : end])
+            del self._received[:end]
+            self.take(number, body)
+
+    def take(self, number: int, body: bytes) -> None:
+        """Take a message that is whole."""
+        raise NotImplementedError
+
+    @property
+    def is_open(self) -> bool:
+        """Say whether a message can be written."""
+        return self._transport is not None and not self._transport.is_closing()
+
+    def write(self, number: int, body: bytes) -> None:
+        """Write a message, unless the socket is closed."""
+        if self._transport is not None and self.is_open:
+            self._transport.writelines([HEAD.pack(number, len(body)), body])
+
+    def close(self) -> None:
+        """Close the socket at once, and drop the messages that are not sent yet: the peer may read no more."""
+        if self._transport is not None:
+            self._transport.abort()
