@@ -1,10 +1,11 @@
-"""The actors as the cluster runs them: with our log format and the node's database.
+"""The actors as Ray runs them: with our log format and the node's database.
 
 The actors configure their logs themselves. A set-up hook in Ray's runtime environment could do that, too, but Ray can't
 use a process that it has started in advance for an actor with such a hook. The first firing was then three seconds
 later.
 """
 
+from functools import partial
 from typing import Any
 
 import structlog
@@ -12,34 +13,56 @@ import structlog
 from shardclock_server.cluster import logs
 from shardclock_server.cluster.node import NoDatabase, dsn_of_node
 from shardclock_server.coordinator import actor as coordinators
-from shardclock_server.engine import actor as engines
-from shardclock_server.shards import actor as shards
+from shardclock_server.engine.engine import Engine
+from shardclock_server.engine.settings import EngineSettings
+from shardclock_server.keepers.life import Life, new_incarnation
+from shardclock_server.shards.settings import ShardSettings
+from shardclock_server.shards.shard import Shard
+from shardclock_server.sql.cluster.holders import ENGINE, SHARD, WORKER, Incarnation
 from shardclock_server.sql.dsn import Dsn, InvalidDsn
-from shardclock_server.workers import actor as workers
+from shardclock_server.workers.app import WorkerConfig
+from shardclock_server.workers.process import RayHandlerProcess
+from shardclock_server.workers.runs.process import RayRunProcess, has_node
+from shardclock_server.workers.surroundings import Surroundings
+from shardclock_server.workers.worker import Worker
 
 
-class ShardActor(shards.ShardActor):
-    """Keep a shard, in a process of its own with our log format."""
+class ShardActor(Life):
+    """Keep one shard for as long as the actor lives."""
 
-    def __init__(self, *args: Any) -> None:
+    def __init__(self, settings: ShardSettings, cluster_id: str, actor_name: str) -> None:
         logs.configure()
-        super().__init__(*args, dsn=_dsn_here())
+        incarnation = _incarnation(SHARD, cluster_id, actor_name, settings.identity)
+        super().__init__(Shard(incarnation, settings, _dsn_here()))
 
 
-class WorkerActor(workers.WorkerActor):
-    """Keep a worker, in a process of its own with our log format."""
+class WorkerActor(Life):
+    """Keep one worker for as long as the actor lives; the processes of the user's code are actors, too."""
 
-    def __init__(self, *args: Any) -> None:
+    def __init__(self, config: WorkerConfig, cluster_id: str, actor_name: str) -> None:
         logs.configure()
-        super().__init__(*args, dsn=_dsn_here())
+        app, resource = config.app, config.settings.worker_resource
+        super().__init__(
+            Worker(
+                _incarnation(WORKER, cluster_id, actor_name, config.settings.identity),
+                config.settings,
+                app.handlers,
+                _dsn_here(),
+                start=partial(RayHandlerProcess, modules=app.modules, directory=app.directory, resource=resource),
+                jobs=app.jobs,
+                start_run=partial(RayRunProcess, modules=app.modules, directory=app.directory, resource=resource),
+                surroundings=Surroundings(has_node=partial(has_node, resource=resource)),
+            )
+        )
 
 
-class EngineActor(engines.EngineActor):
-    """Keep an engine, in a process of its own with our log format."""
+class EngineActor(Life):
+    """Keep one engine for as long as the actor lives."""
 
-    def __init__(self, *args: Any) -> None:
+    def __init__(self, settings: EngineSettings, cluster_id: str, actor_name: str) -> None:
         logs.configure()
-        super().__init__(*args, dsn=_dsn_here())
+        incarnation = _incarnation(ENGINE, cluster_id, actor_name, settings.identity)
+        super().__init__(Engine(incarnation, settings, _dsn_here()))
 
 
 class CoordinatorActor(coordinators.CoordinatorActor):
@@ -48,6 +71,13 @@ class CoordinatorActor(coordinators.CoordinatorActor):
     def __init__(self, *args: Any) -> None:
         logs.configure()
         super().__init__(*args, dsn=_dsn_here())
+
+
+def _incarnation(role: str, cluster_id: str, actor_name: str, identity: str) -> Incarnation:
+    import ray
+
+    node_id = ray.get_runtime_context().get_node_id()
+    return new_incarnation(role, cluster_id, actor_name, identity=identity, node_id=node_id)
 
 
 def _dsn_here() -> Dsn:

@@ -208,7 +208,7 @@ def _make_coordinator(settings: Settings, cluster_id: str, app: App | None) -> A
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     from shardclock_server.cluster.actors import CoordinatorActor, EngineActor, ShardActor, WorkerActor
-    from shardclock_server.coordinator.fleet import Spawner
+    from shardclock_server.coordinator.ray_fleet import Spawner
     from shardclock_server.sql.cluster.holders import ENGINE, SHARD, WORKER
 
     resource = settings.worker.worker_resource

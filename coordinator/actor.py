@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import ray
 
-from shardclock_server.coordinator.fleet import RayFleet, Spawner
+from shardclock_server.coordinator.ray_fleet import RayFleet, Spawner
 from shardclock_server.coordinator.reconciler import Reconciler
 from shardclock_server.coordinator.settings import CoordinatorSettings
 from shardclock_server.sql.dsn import Dsn

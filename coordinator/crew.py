@@ -7,7 +7,7 @@ from structlog.typing import FilteringBoundLogger
 
 from shardclock_server.coordinator.backoff import STARTING_S, SpawnBackoff, StartWatch
 from shardclock_server.coordinator.failure_detector import FailureDetector
-from shardclock_server.coordinator.fleet import RayFleet
+from shardclock_server.coordinator.fleet import Fleet
 from shardclock_server.coordinator.plan import Observed, Plan, plan
 from shardclock_server.coordinator.quarantine import Quarantine
 from shardclock_server.coordinator.settings import CoordinatorSettings
@@ -27,7 +27,7 @@ class Crew:
 
     def __init__(
         self,
-        fleet: RayFleet,
+        fleet: Fleet,
         settings: CoordinatorSettings,
         session: Session,
         *,
@@ -57,18 +57,18 @@ class Crew:
     async def turn(self, leadership: Leadership, wanted: int) -> None:
         """Make one turn: read, decide, act.
 
-        errors:  StoreUnavailable, StatementRefused, RayUnavailable  the turn ended half way: call again
+        errors:  StoreUnavailable, StatementRefused, FleetUnavailable  the turn ended half way: call again
         """
         await self._supervisor.adopt()
         self._nodes = await self._fleet.nodes()
         holders = await self._take_over(leadership)
         await self._act(plan(wanted, self._observe(holders)), leadership)
 
-    async def turn_without_ray(self, leadership: Leadership, wanted: int) -> None:
+    async def turn_without_fleet(self, leadership: Leadership, wanted: int) -> None:
         """End the holders that are silent, and give their slots to the others: that takes Postgres alone.
 
-        What Ray said of an actor's end before it fell silent itself may be wrong, and is not acted on. Nor is anything
-        while no actor is supervised: whose holders these are is not known then.
+        Earlier reports of a keeper's end may be wrong, and have no effect here. While no keeper is supervised,
+        nothing is done at all: the owners of the holders are unknown then.
 
         errors:  StoreUnavailable, StatementRefused  the turn ended half way: call again
         """
@@ -85,14 +85,14 @@ class Crew:
     async def adopt(self) -> None:
         """Supervise the actors that an earlier incarnation of the coordinator started.
 
-        errors:  RayUnavailable  no answer in time
+        errors:  FleetUnavailable  no answer in time
         """
         await self._supervisor.adopt()
 
     async def retire(self) -> set[str]:
         """Drain all actors; return their names.
 
-        errors:  RayUnavailable  no answer in time
+        errors:  FleetUnavailable  no answer in time
         """
         retired = self._supervisor.names()
         await self._supervisor.retire()

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import structlog
 
 from shardclock_server.coordinator.crew import Crew
-from shardclock_server.coordinator.fleet import RayFleet, RayUnavailable
+from shardclock_server.coordinator.fleet import Fleet, FleetUnavailable
 from shardclock_server.coordinator.retention import Retention
 from shardclock_server.coordinator.scaling import Scaling
 from shardclock_server.coordinator.settings import CoordinatorSettings
@@ -19,7 +19,7 @@ from shardclock_server.sql.cluster.leadership import Leadership, lead, resign
 from shardclock_server.sql.dsn import Dsn
 from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
 
-RAY_AGAIN_S = 5.0  # after a question that Ray did not answer
+ASK_AGAIN_S = 5.0  # after a question that the fleet did not answer
 HANDED_OVER_S = 0.1  # between two checks whether another cluster has taken the slots
 
 
@@ -40,7 +40,7 @@ class Reconciler:
         dsn: Dsn | str,
         cluster_id: str,
         incarnation: int,
-        fleets: Sequence[RayFleet],
+        fleets: Sequence[Fleet],
     ) -> None:
         self._settings = settings
         self._cluster_id = cluster_id
@@ -54,7 +54,7 @@ class Reconciler:
         ]
         self._leads: bool | None = None
         self._fresh = True
-        self._ray_again_s = 0.0
+        self._ask_again_s = 0.0
         self._retention = Retention(self._session, keep_days=settings.retention_days)
         # The forecast counts timers, so only the number of shards follows it. An operator scales the other roles.
         shards = next(fleet for fleet in fleets if fleet.role == SHARD)
@@ -78,9 +78,9 @@ class Reconciler:
             self._changed.clear()
             try:
                 await self.turn()
-                failing = failing and self._is_without_ray
-            except (StoreUnavailable, StatementRefused, RayUnavailable) as error:
-                if not isinstance(error, RayUnavailable):
+                failing = failing and self._is_fleet_away
+            except (StoreUnavailable, StatementRefused, FleetUnavailable) as error:
+                if not isinstance(error, FleetUnavailable):
                     # Without news from Postgres no keeper can be called silent.
                     for crew in self._crews:
                         crew.forget_silence()
@@ -103,30 +103,30 @@ class Reconciler:
 
     @property
     def is_stuck(self) -> bool:
-        """Say whether no shard is left and none comes up, although Ray takes the requests for them."""
+        """Say whether no shard is left and none comes up, although the fleet takes the requests for them."""
         return any(crew.is_stuck for crew in self._crews if crew.role == SHARD)
 
     @property
-    def _is_without_ray(self) -> bool:
-        """Say whether Ray did not answer, and is not to be asked again yet."""
-        return time.monotonic() < self._ray_again_s
+    def _is_fleet_away(self) -> bool:
+        """Say whether the fleet did not answer, and is not to be asked again yet."""
+        return time.monotonic() < self._ask_again_s
 
     async def _turn_crews(self, leadership: Leadership, wanted: Mapping[str, int]) -> None:
-        """Let each crew act; while Ray does not answer, as far as Postgres alone is enough.
+        """Let each crew act; while the fleet does not answer, as far as Postgres alone is enough.
 
-        errors:  RayUnavailable  it was asked, and has not answered
+        errors:  FleetUnavailable  it was asked, and has not answered
         """
         left = list(self._crews)
-        unanswered: RayUnavailable | None = None
+        unanswered: FleetUnavailable | None = None
         try:
-            while left and not self._is_without_ray:
+            while left and not self._is_fleet_away:
                 await left[0].turn(leadership, wanted[left[0].role])
                 del left[0]
-        except RayUnavailable as error:
-            self._ray_again_s = time.monotonic() + RAY_AGAIN_S
+        except FleetUnavailable as error:
+            self._ask_again_s = time.monotonic() + ASK_AGAIN_S
             unanswered = error
         for crew in left:
-            await crew.turn_without_ray(leadership, wanted[crew.role])
+            await crew.turn_without_fleet(leadership, wanted[crew.role])
         if unanswered is not None:
             raise unanswered
 
@@ -179,7 +179,7 @@ class Reconciler:
             }
             left = [h for h in await self._own_holders() if h.holder in there or h.actor_name in retired]
             await end_holders(self._session, [h.holder for h in left], why="stopped")
-        except (StoreUnavailable, StatementRefused, RayUnavailable) as error:
+        except (StoreUnavailable, StatementRefused, FleetUnavailable) as error:
             self._log.warning("stopped without handing back; leases run out by themselves", error=str(error))
 
     async def _own_holders(self) -> list[Holder]:

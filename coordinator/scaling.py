@@ -9,7 +9,7 @@ from datetime import timedelta
 import structlog
 
 from shardclock_server.coordinator.demand import GiveBack, Load, shards_for
-from shardclock_server.coordinator.fleet import RayUnavailable
+from shardclock_server.coordinator.fleet import FleetUnavailable
 from shardclock_server.coordinator.settings import CoordinatorSettings
 from shardclock_server.sql.cluster.leadership import Leadership, Policy, follow_forecast, read_policy
 from shardclock_server.sql.metrics.forecast import read_forecast
@@ -79,7 +79,7 @@ class Scaling:
         return wanted if followed else before
 
     async def stand_by(self) -> None:
-        """Take back the request to Ray's autoscaler, when there is no policy or this coordinator does not lead."""
+        """Take back the request for nodes, when there is no policy or this coordinator does not lead."""
         self._forget(term=self._term)
         await self._ask(0)
 
@@ -150,13 +150,13 @@ class Scaling:
         return min(max(recent.follow(asked, now_s=time.monotonic()), policy.wanted_min), policy.wanted_max)
 
     async def _ask(self, shards: int) -> None:
-        """Ask Ray's autoscaler for room for `shards`, when the number changes, and again after `ASK_AGAIN_S`."""
+        """Ask the fleet for room for `shards`, when the number changes, and again after `ASK_AGAIN_S`."""
         asked, at_s = self._asked
         if shards == asked and not (shards and time.monotonic() > at_s + ASK_AGAIN_S):
             return
         try:
             await self._ask_for_nodes(shards)
-        except RayUnavailable as error:  # the shards are scaled nevertheless, on the existing nodes
+        except FleetUnavailable as error:  # the shards are scaled nevertheless, on the existing nodes
             self._log.warning("could not ask for nodes", shards=shards, error=str(error))
         else:
             self._asked = shards, time.monotonic()

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from shardclock_server.coordinator.families import TAKEOVER_EDGES_S
-from shardclock_server.coordinator.takeover import NEVER_STARTED, SILENT, UNREACHABLE
+from shardclock_server.coordinator.takeover import DIED, NEVER_STARTED, SILENT, UNREACHABLE
 from shardclock_server.metrics.families import REASON
 from shardclock_server.metrics.report import Histogram, Report, Sample
 from shardclock_server.sql.cluster.holders import SHARD, Ended
 
-# Why an actor is gone, as the metric's label names it; any other reason is "other".
-REASONS = {"ActorDiedError": "died", UNREACHABLE: "unreachable", SILENT: "silent", NEVER_STARTED: "never_started"}
+# Why a keeper is gone, as the metric's label names it; any other reason is "other".
+REASONS = {DIED: "died", UNREACHABLE: "unreachable", SILENT: "silent", NEVER_STARTED: "never_started"}
 
 
 @dataclass(slots=True)

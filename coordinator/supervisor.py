@@ -4,11 +4,10 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from structlog.typing import FilteringBoundLogger
 
-from shardclock_server.coordinator.fleet import RayFleet
+from shardclock_server.coordinator.fleet import Fleet, KeeperHandle
 from shardclock_server.coordinator.plan import KeeperState
 from shardclock_server.coordinator.quarantine import Start, late_starts
 from shardclock_server.sql.cluster.holders import Holder
@@ -18,7 +17,7 @@ from shardclock_server.sql.cluster.holders import Holder
 class Child:
     """One keeper that the coordinator supervises; `stalled` says that its start was late, even if it runs now."""
 
-    actor: Any
+    handle: KeeperHandle
     node_id: str
     since: float
     watch: "asyncio.Task[None]"
@@ -34,7 +33,7 @@ class Supervisor:
     """
 
     def __init__(
-        self, fleet: RayFleet, *, changed: Callable[[], None], start_s: float, drain_s: float, log: FilteringBoundLogger
+        self, fleet: Fleet, *, changed: Callable[[], None], start_s: float, drain_s: float, log: FilteringBoundLogger
     ) -> None:
         self._fleet = fleet
         self._changed = changed
@@ -55,20 +54,20 @@ class Supervisor:
     async def adopt(self) -> None:
         """Supervise the actors that an earlier incarnation of the coordinator started, unless some are supervised.
 
-        errors:  RayUnavailable  no answer in time
+        errors:  FleetUnavailable  no answer in time
         """
         if self._children:
             return
-        for actor_name, actor in (await self._fleet.actors()).items():
-            self._watch_child(actor_name, actor, node_id="")
+        for actor_name, handle in (await self._fleet.found()).items():
+            self._watch_child(actor_name, handle, node_id="")
 
     async def spawn(self, node_id: str) -> None:
         """Start an actor on a node.
 
-        errors:  RayUnavailable  no answer in time
+        errors:  FleetUnavailable  no answer in time
         """
-        actor_name, actor = await self._fleet.spawn(node_id)
-        self._watch_child(actor_name, actor, node_id)
+        actor_name, handle = await self._fleet.spawn(node_id)
+        self._watch_child(actor_name, handle, node_id)
 
     def gone(self) -> dict[str, str]:
         """Name the actors that have ended or seem to have ended, each with the reason."""
@@ -138,7 +137,7 @@ class Supervisor:
     async def retire(self, actor_names: Iterable[str] | None = None) -> None:
         """Drain the named actors (default: all) at the same time, and kill them, even one that does not answer.
 
-        errors:  RayUnavailable  no answer in time
+        errors:  FleetUnavailable  no answer in time
         """
         names = list(self._children if actor_names is None else actor_names)
         await asyncio.gather(*(self._drain_and_kill(name, self._children[name]) for name in names))
@@ -146,25 +145,20 @@ class Supervisor:
     async def drop(self, actor_names: Iterable[str]) -> None:
         """Kill actors and forget them. Most have ended already; some only seem to have ended.
 
-        errors:  RayUnavailable  no answer in time
+        errors:  FleetUnavailable  no answer in time
         """
         for actor_name in actor_names:
             child = self._children[actor_name]
             child.watch.cancel()
-            await self._fleet.kill(child.actor)
+            await child.handle.kill()
             del self._children[actor_name]
 
-    def _watch_child(self, actor_name: str, actor: Any, node_id: str) -> None:
-        watch = asyncio.create_task(self._watch(actor_name, actor), name=f"watch {actor_name}")
-        self._children[actor_name] = Child(actor=actor, node_id=node_id, since=time.monotonic(), watch=watch)
+    def _watch_child(self, actor_name: str, handle: KeeperHandle, node_id: str) -> None:
+        watch = asyncio.create_task(self._watch(actor_name, handle), name=f"watch {actor_name}")
+        self._children[actor_name] = Child(handle=handle, node_id=node_id, since=time.monotonic(), watch=watch)
 
-    async def _watch(self, actor_name: str, actor: Any) -> None:
-        """Wait for an actor's end: the call is pending for as long as the actor lives, and fails when it dies."""
-        try:
-            await actor.watch.remote()
-            why = "left"
-        except Exception as error:  # noqa: BLE001 - any error here means that the actor has ended, or seems to
-            why = type(error).__name__
+    async def _watch(self, actor_name: str, handle: KeeperHandle) -> None:
+        why = await handle.watch()
         if actor_name in self._children:
             self._children[actor_name].why_gone = why
             self._changed()
@@ -172,7 +166,7 @@ class Supervisor:
     async def _drain_and_kill(self, actor_name: str, child: Child) -> None:
         try:
             async with asyncio.timeout(self._drain_s):
-                await child.actor.drain.remote()
+                await child.handle.drain()
             self._log.info("retired", actor=actor_name)
         except Exception as error:  # noqa: BLE001 - an actor that can't drain is killed, like one that has drained
             self._log.warning("did not drain, and is killed", actor=actor_name, error=type(error).__name__)

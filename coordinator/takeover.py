@@ -6,8 +6,8 @@ from shardclock_server.sql.cluster.holders import Holder
 
 NOT_OURS = "not supervised any more"
 
-# Why a keeper is gone; Ray names an actor that it can't reach so.
-UNREACHABLE, SILENT, NEVER_STARTED = "ActorUnavailableError", "silent", "never started"
+# Why a keeper is gone.
+LEFT, DIED, UNREACHABLE, SILENT, NEVER_STARTED = "left", "died", "unreachable", "silent", "never started"
 
 
 def lost_holders(

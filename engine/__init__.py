@@ -15,7 +15,6 @@ definitions  compiled models, kept in memory
 runner       one turn: read, advance, write; what can't be taken fails alone
 putting_off  how long what can't be taken is put off
 put_off_log  what is logged of that
-engine       the keeper: its loops
-actor        the Ray actor around it; `stepped` is the engine of a clock that a test moves
+engine       the keeper: its loops; `stepped` is the engine of a clock that a test moves
 stats        what is counted, `families` its metrics, `settings` its numbers
 """

@@ -1,6 +1,6 @@
 """The parts that every slot keeper shares.
 
-A slot keeper is an actor that registers as a holder, gives signs of life, is assigned a part of the slots, works on
+A slot keeper is a process that registers as a holder, gives signs of life, is assigned a part of the slots, works on
 them in loops, and hands everything back when it is asked to go. Shards, workers and engines are keepers. A keeper is
 composed of parts, each with its own state and loops: a shard and an engine are one part, a worker has three.
 
@@ -10,6 +10,6 @@ composed of parts, each with its own state and loops: a shard and an engine are 
     settings   what each is told
     heartbeat  the signs of life, and the assignment that they bring back
     loops      takes turns until the keeper must stop; after a turn that fails it waits, longer after each failure
-    life       the Ray actor's side: start, watch, drain; end the process when the work has failed
+    life       its process's side: start, watch, drain; end the process when the work has failed
     collector  the garbage collector looks seldom, and never at what was there at the start
 """

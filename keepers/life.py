@@ -1,12 +1,10 @@
-"""The Ray actor's side of a keeper: start it, watch it, let it go. It decides nothing."""
+"""A keeper in its own process, an actor of Ray or a local one: start it, watch it, let it go. It decides nothing."""
 
 import asyncio
 import os
 import secrets
 import socket
 from typing import Protocol
-
-import ray
 
 from shardclock_server.keepers.collector import collect_seldom
 from shardclock_server.sql.cluster.holders import Incarnation
@@ -16,7 +14,7 @@ HOLDER_BITS = 63  # a holder is a bigint: positive, a new random number at each 
 
 
 class LongRunning(Protocol):
-    """What an actor runs: it works until it is drained, and fails if it can't go on."""
+    """What the process runs: it works until it is drained, and fails if it can't go on."""
 
     holder: int
 
@@ -31,7 +29,7 @@ class LongRunning(Protocol):
 
 
 class Life:
-    """Start, watch and drain the one keeper of an actor; the next actor has another keeper, with another holder."""
+    """Start, watch and drain the one keeper of a process; the next process has another keeper, with another holder."""
 
     def __init__(self, keeper: LongRunning) -> None:
         self._keeper = keeper
@@ -46,7 +44,7 @@ class Life:
         return self._keeper.holder
 
     async def watch(self) -> None:
-        """Return when the keeper has drained, and fail when it fails. If the actor dies, Ray fails the pending call.
+        """Return when the keeper has drained, and fail when it fails. If an actor dies, Ray fails the pending call.
 
         errors:  HolderEnded  its slots were given to another
         """
@@ -62,13 +60,13 @@ class Life:
         return self._keeper.holder
 
 
-def new_incarnation(role: str, cluster_id: str, actor_name: str, identity: str) -> Incarnation:
-    """Make an actor's incarnation, with a new random holder, on this node and in this process."""
+def new_incarnation(role: str, cluster_id: str, actor_name: str, *, identity: str, node_id: str) -> Incarnation:
+    """Make a keeper's incarnation, with a new random holder, in this process."""
     return Incarnation(
         holder=secrets.randbits(HOLDER_BITS),
         cluster_id=cluster_id,
         actor_name=actor_name,
-        node_id=ray.get_runtime_context().get_node_id(),
+        node_id=node_id,
         host=socket.gethostname(),
         pid=os.getpid(),
         identity=identity,

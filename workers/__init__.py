@@ -37,8 +37,7 @@ handler does to its process, it fails alone. The code of such a process is `shar
     app             the user's modules, which `shardclock.executor.describe` imports in a process of its own
     python_environment      what such a process inherits from the shell
 
-    actor           the Ray actor around the worker; `stepped` is the worker of a clock that a test moves, and `here`
-                    has its handlers in the test's own process
+    stepped         the worker of a clock that a test moves; `here` has its handlers in the test's own process
     surroundings    clock, chance and network, which a test plays
     stats           what is counted, `families` its metrics, `settings` its numbers
 """

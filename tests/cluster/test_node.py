@@ -14,7 +14,7 @@ from shardclock_server.cluster.database import Database
 from shardclock_server.cluster.node import DSN, DSN_FILE, NoDatabase, dsn_of_node, environment_of
 from shardclock_server.cluster.running import RunningCluster
 from shardclock_server.cluster.settings import InvalidSettings, Settings, load_settings
-from shardclock_server.coordinator.fleet import Spawner
+from shardclock_server.coordinator.ray_fleet import Spawner
 from shardclock_server.metrics.exporter import ExporterConfig
 from shardclock_server.sql.cluster.holders import SHARD
 from shardclock_server.sql.dsn import Dsn

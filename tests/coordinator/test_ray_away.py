@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from shardclock_server.coordinator import reconciler as reconcilers
-from shardclock_server.coordinator.fleet import RayUnavailable
+from shardclock_server.coordinator.fleet import FleetUnavailable
 from shardclock_server.coordinator.reconciler import Reconciler
 from shardclock_server.sql.cluster.holders import beat, list_holders, register_holder
 from shardclock_server.sql.session import Session
@@ -19,12 +19,12 @@ SILENT_S = 0.05
 
 @pytest.fixture(autouse=True)
 def _asked_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reconcilers, "RAY_AGAIN_S", 0.0)
+    monkeypatch.setattr(reconcilers, "ASK_AGAIN_S", 0.0)
 
 
 async def turn_without(reconciler: Reconciler) -> None:
     """Take a turn in which Ray is asked, and does not answer."""
-    with pytest.raises(RayUnavailable):
+    with pytest.raises(FleetUnavailable):
         await reconciler.turn()
 
 
@@ -101,7 +101,7 @@ async def test_who_does_not_lead_ends_its_own_silent_shards_alone(session: Sessi
 async def test_after_a_question_without_an_answer_ray_is_left_alone_for_a_while(
     session: Session, dsn: str, fleet: FakeFleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reconcilers, "RAY_AGAIN_S", 600.0)
+    monkeypatch.setattr(reconcilers, "ASK_AGAIN_S", 600.0)
     reconciler = reconciler_of(dsn, fleet, silent_s=SILENT_S)
     _, second = await serving(session, reconciler)
     fleet.is_away = True

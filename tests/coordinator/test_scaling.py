@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from shardclock_server.coordinator.fleet import RayUnavailable
+from shardclock_server.coordinator.fleet import FleetUnavailable
 from shardclock_server.coordinator.scaling import Scaling
 from shardclock_server.coordinator.settings import CoordinatorSettings
 from shardclock_server.sql.cluster.holders import SHARD
@@ -38,7 +38,7 @@ class Cluster:
 
     async def _ask(self, shards: int) -> None:
         if self.refuses:
-            raise RayUnavailable("gone")
+            raise FleetUnavailable("gone")
         self.asked.append(shards)
 
     async def turn(self) -> int:

@@ -12,6 +12,7 @@ from shardclock_server.coordinator.families import TAKEOVER_EDGES_S
 from shardclock_server.coordinator.reconciler import Reconciler
 from shardclock_server.coordinator.settings import CoordinatorSettings
 from shardclock_server.coordinator.stats import REASONS, CrewStats, report
+from shardclock_server.coordinator.takeover import DIED, LEFT, NEVER_STARTED, SILENT, UNREACHABLE
 from shardclock_server.metrics.families import REASON
 from shardclock_server.metrics.report import Report, decode, encode
 from shardclock_server.sql.cluster.holders import SHARD, Ended, beat, list_holders
@@ -31,8 +32,8 @@ def said(*crews: CrewStats, leads: bool = True) -> Report:
 
 @pytest.mark.parametrize(
     ("why", "reason"),
-    [("ActorDiedError", "died"), ("ActorUnavailableError", "unreachable"), ("silent", "silent"),
-     ("left", "other"), ("retired", "other"), ("RaySystemError", "other"), ("", "other")],
+    [(DIED, "died"), (UNREACHABLE, "unreachable"), (SILENT, "silent"), (NEVER_STARTED, "never_started"),
+     (LEFT, "other"), ("retired", "other"), ("RaySystemError", "other"), ("", "other")],
 )  # fmt: skip
 def test_a_takeover_is_counted_by_its_reason(why: str, reason: str) -> None:
     stats = CrewStats(SHARD)

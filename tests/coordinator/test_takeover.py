@@ -6,11 +6,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from shardclock_server.coordinator.takeover import NOT_OURS, SILENT, lost_holders
+from shardclock_server.coordinator.takeover import DIED, NOT_OURS, SILENT, lost_holders
 from shardclock_server.sql.cluster.holders import SHARD, Holder
 
 NOW = datetime(2026, 3, 29, 12, tzinfo=UTC)
-DIED = "ActorDiedError"
 
 
 def holder(number: int, cluster_id: str = "ours") -> Holder:

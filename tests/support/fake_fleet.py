@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Mapping, Sequence
 
-from shardclock_server.coordinator.fleet import RayFleet, RayUnavailable
+from shardclock_server.coordinator.fleet import FleetUnavailable, KeeperHandle
 from shardclock_server.coordinator.reconciler import Reconciler
 from shardclock_server.coordinator.settings import CoordinatorSettings
 from shardclock_server.sql.cluster.holders import SHARD, Incarnation, list_holders, register_holder
@@ -25,67 +25,59 @@ def incarnation(holder: int, *, cluster_id: str = BLUE, actor_name: str = "shard
     return Incarnation(holder, SHARD, cluster_id, actor_name, node_id="node", host="here", pid=1)
 
 
-class _Call:
-    """Something with `.remote()`, as Ray's actor methods have."""
-
-    def __init__(self, call: Any) -> None:
-        self.remote = call
-
-
 class FakeActor:
-    """Records that it was drained, and is watched until it dies."""
+    """Records that it was drained and killed, and is watched until it dies."""
 
-    def __init__(self) -> None:
+    def __init__(self, fleet: FakeFleet) -> None:
         self.drained = 0
         self.dies = asyncio.Event()
-        self.watch = _Call(self._watch)
-        self.drain = _Call(self._drain)
+        self._fleet = fleet
 
-    async def _watch(self) -> None:
+    async def watch(self) -> str:
         await self.dies.wait()
-        raise RuntimeError("died")
+        return "RuntimeError"
 
-    async def _drain(self) -> None:
+    async def drain(self) -> None:
         self.drained += 1
 
+    async def kill(self) -> None:
+        self._fleet.answer()
+        self._fleet.killed.append(self)
 
-class FakeFleet(RayFleet):
+
+class FakeFleet:
     """Records what was spawned and killed; an actor registers when the test says so."""
 
     def __init__(self, names: str = "shard") -> None:
         self.role = SHARD
         self.names = names
-        self.there: dict[str, Any] = {}
-        self.killed: list[Any] = []
+        self.there: dict[str, FakeActor] = {}
+        self.killed: list[FakeActor] = []
         self.placed: list[str] = []
         self.asked_for: list[int] = []
         self.reconcilers: list[Reconciler] = []
         self.is_away = False
 
-    async def nodes(self) -> list[str]:
-        self._answer()
+    async def nodes(self) -> Sequence[str]:
+        self.answer()
         return ["node"]
 
-    async def actors(self) -> dict[str, Any]:
-        self._answer()
+    async def found(self) -> Mapping[str, KeeperHandle]:
+        self.answer()
         return dict(self.there)
 
-    async def spawn(self, node_id: str) -> tuple[str, Any]:
-        actor_name, actor = f"{self.names}-{len(self.there) + 1}", FakeActor()
+    async def spawn(self, node_id: str) -> tuple[str, KeeperHandle]:
+        actor_name, actor = f"{self.names}-{len(self.there) + 1}", FakeActor(self)
         self.there[actor_name] = actor
         self.placed.append(node_id)
         return actor_name, actor
 
-    async def kill(self, actor: Any) -> None:
-        self._answer()
-        self.killed.append(actor)
-
     async def ask_for_nodes(self, shards: int) -> None:
         self.asked_for.append(shards)
 
-    def _answer(self) -> None:
+    def answer(self) -> None:
         if self.is_away:
-            raise RayUnavailable("it does not answer")
+            raise FleetUnavailable("it does not answer")
 
 
 def reconciler_of(dsn: str, fleet: FakeFleet, leader: int = 1, cluster_id: str = BLUE, **more: float) -> Reconciler:

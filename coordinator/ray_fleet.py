@@ -1,0 +1,157 @@
+"""Keepers in Ray's actors, on the nodes that Ray knows."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from shardclock_server.coordinator.fleet import FleetUnavailable, KeeperHandle, new_name
+from shardclock_server.coordinator.placement import Node, cpus_for, nodes_for
+from shardclock_server.coordinator.takeover import DIED, LEFT, UNREACHABLE
+
+ANSWER_S = 5.0  # Ray answers in milliseconds, or its head is lost
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Spawner:
+    """How to make the actors of a role: their class and its constructor's arguments. `cluster` provides both.
+
+    Nodes that offer `worker_resource` to Ray are for workers alone (`coordinator.placement`).
+    """
+
+    role: str
+    actor_class: type
+    settings: Any
+    cluster_id: str
+    worker_resource: str | None = None
+
+    def spawn(self, actor_name: str, node_id: str) -> Any:
+        """Ask Ray for a new actor on a node; a call of its `watch` shows whether it comes up."""
+        return (
+            ray.remote(self.actor_class)
+            .options(
+                name=actor_name,
+                # It outlives the coordinator: no timer depends on that. It never restarts by itself: a new actor
+                # is a new holder, and the coordinator decides how many there are.
+                lifetime="detached",
+                max_restarts=0,
+                num_cpus=0,
+                scheduling_strategy=NodeAffinitySchedulingStrategy(node_id, soft=False),
+            )
+            .remote(self.settings, self.cluster_id, actor_name)
+        )
+
+
+class RayKeeper:
+    """A keeper's actor."""
+
+    def __init__(self, actor: Any) -> None:
+        self._actor = actor
+
+    async def watch(self) -> str:
+        """Wait for the actor's end: the call is pending for as long as the actor lives, and fails when it dies."""
+        try:
+            await self._actor.watch.remote()
+        except ray.exceptions.ActorDiedError:
+            return DIED
+        except ray.exceptions.ActorUnavailableError:
+            return UNREACHABLE
+        except Exception as error:  # noqa: BLE001 - any error here means that the actor has ended, or seems to
+            return type(error).__name__
+        return LEFT
+
+    async def drain(self) -> None:
+        """Ask the actor to hand everything back, and wait until it has done so.
+
+        errors:  RayError  the actor has died, or can't be reached
+        """
+        await self._actor.drain.remote()
+
+    async def kill(self) -> None:
+        """End the actor at once, if it is still there.
+
+        errors:  FleetUnavailable  no answer in time
+        """
+        await _ask(lambda: ray.kill(self._actor, no_restart=True))
+
+
+class RayFleet:
+    """The actors of one role."""
+
+    def __init__(self, spawner: Spawner) -> None:
+        self.role = spawner.role
+        self._spawner = spawner
+
+    async def nodes(self) -> list[str]:
+        """List the nodes that can take the role's keepers: alive, not about to leave, and not for others alone.
+
+        errors:  FleetUnavailable  no answer in time
+        """
+        return nodes_for(self.role, await _ask(_staying_nodes), worker_resource=self._spawner.worker_resource)
+
+    async def found(self) -> dict[str, KeeperHandle]:
+        """Find the role's actors that exist, by name, also of an earlier coordinator.
+
+        errors:  FleetUnavailable  no answer in time
+        """
+        return {name: RayKeeper(actor) for name, actor in (await _ask(self._named_actors)).items()}
+
+    async def spawn(self, node_id: str) -> tuple[str, KeeperHandle]:
+        """Make an actor under a new name and return both; the actor may still be starting then.
+
+        errors:  FleetUnavailable  no answer in time
+        """
+        name = new_name(self.role)
+        return name, RayKeeper(await _ask(lambda: self._spawner.spawn(name, node_id)))
+
+    async def ask_for_nodes(self, shards: int) -> None:
+        """Ask Ray's autoscaler, if there is one, for room for `shards` in all; 0 takes the request back.
+
+        errors:  FleetUnavailable  no answer in time
+        """
+        from ray.autoscaler.sdk import request_resources
+
+        def ask() -> None:
+            cpus = cpus_for(shards, _staying_nodes(), worker_resource=self._spawner.worker_resource)
+            request_resources(bundles=[{"CPU": 1}] * cpus)
+
+        await _ask(ask)
+
+    def _named_actors(self) -> dict[str, Any]:
+        names = (name for name in ray.util.list_named_actors() if name.startswith(f"{self.role}-"))
+        return {name: actor for name in names if (actor := _actor(name)) is not None}
+
+
+async def _ask(question: Callable[[], T]) -> T:
+    """Ask in a thread: Ray's calls block, so a lost head would block the event loop."""
+    try:
+        async with asyncio.timeout(ANSWER_S):
+            return await asyncio.to_thread(question)
+    except (TimeoutError, ray.exceptions.RayError, ConnectionError, RuntimeError) as error:
+        raise FleetUnavailable(f"{type(error).__name__}: {error}") from error
+
+
+def _staying_nodes() -> list[Node]:
+    # Ray does not tell an actor that its node drains; only this internal table lists the draining nodes.
+    from ray._private.state import state
+
+    nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
+    leaving = state.get_draining_nodes()
+    return [
+        Node(node["NodeID"], node["Resources"]["CPU"], frozenset(node["Resources"]))
+        for node in nodes
+        # A head node started with num_cpus=0 (KubeRay's convention) takes no keepers.
+        if node["Alive"] and node["Resources"].get("CPU", 0) > 0 and node["NodeID"] not in leaving
+    ]
+
+
+def _actor(name: str) -> Any | None:
+    try:
+        return ray.get_actor(name)
+    except ValueError:  # the actor died after it was listed
+        return None
