@@ -50,6 +50,7 @@ create table shardclock.tenant_usage (
     resource text not null,
     used bigint not null default 0,
     counted_at timestamptz not null default '1970-01-01 00:00:00+00',
+    asked_at timestamptz not null default now(),
 
     constraint tenant_usage_pkey primary key (tenant_id, resource)
 )
@@ -57,3 +58,5 @@ with (fillfactor = 50);
 
 comment on table shardclock.tenant_usage is
     'How much tenants with large quotas have, by the last count; a row is there while something is asked for.';
+comment on column shardclock.tenant_usage.asked_at is
+    'When an engine last asked for it, to ten minutes: a usage of zero is forgotten after an hour without a question.';

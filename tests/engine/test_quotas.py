@@ -187,3 +187,17 @@ async def test_a_large_quota_is_held_by_counts_of_an_engine() -> None:
         assert await rows(it, "tasks") == 1_400
         (used,) = await it.query("select used from shardclock.tenant_usage where resource = 'tasks'")
         assert used["used"] == 1_400
+
+
+async def test_instances_that_have_ended_before_a_count_use_up_no_large_quota() -> None:
+    async with running() as it:
+        await limit(it, instances=1_001)
+        wait = f'<intermediateCatchEvent id="c">{timer("timeDuration", "PT1M")}</intermediateCatchEvent>'
+        await it.deploy(START + wait + END, connected="s>c c>e")
+        for _ in range(3):
+            await it.query("select shardclock.start_process('p') from generate_series(1, 400)")
+            await it.settle()
+            await it.advance("PT1M")
+            await count_usage(it.session, age_s=0, batch=100)
+
+        assert await rows(it, "instances where ended_at is not null") == 1_200
