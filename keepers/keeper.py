@@ -2,9 +2,10 @@
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from shardclock_server.keepers.loops import one_line
 from shardclock_server.keepers.registration import Registration
 from shardclock_server.keepers.settings import KeeperSettings
 from shardclock_server.metrics.report import Reporter
@@ -125,17 +126,17 @@ class Keeper(Part, ABC):
         return {call for part in self._parts for call in part.end_calls()}
 
     async def break_off(self) -> None:
-        """Break off all parts, one after the other."""
-        for part in self._parts:
-            await part.break_off()
+        """Break off all parts; the others and the holder end also if one part fails."""
+        for error in await self._failures_of(part.break_off() for part in self._parts):
+            self._log.error("part not broken off", error=one_line(error))
 
     async def hand_back(self) -> None:
-        """Write the rest of all parts.
+        """Write the rest of all parts at the same time: a part that waits or fails takes no time from the others.
 
         errors:  StoreUnavailable  the outcome is unknown: leases run out by themselves
         """
-        for part in self._parts:
-            await part.hand_back()
+        for error in await self._failures_of(part.hand_back() for part in self._parts):
+            raise error
 
     @abstractmethod
     def report(self, *, leaving: bool = False) -> None:
@@ -154,6 +155,10 @@ class Keeper(Part, ABC):
         for number, loop in enumerate(self.loops()):
             tasks[f"{loop.name} {number}"] = until_stopped(loop.name, loop.turn, loop.sooner or stopping)
         return tasks
+
+    async def _failures_of(self, steps: Iterable[Coroutine[Any, Any, None]]) -> list[BaseException]:
+        ended = await asyncio.gather(*steps, return_exceptions=True)
+        return [it for it in ended if it is not None]
 
     def _stop(self) -> None:
         self._loops.stopping.set()

@@ -14,7 +14,7 @@ from shardclock_server.sql.cluster.holders import Incarnation, end_holders
 from shardclock_server.sql.dsn import Dsn
 from shardclock_server.sql.hint_sender import HintSender, Send
 from shardclock_server.sql.hints import HintListener
-from shardclock_server.sql.session import QUEUE_PLANS, Session, StoreUnavailable
+from shardclock_server.sql.session import QUEUE_PLANS, Session, StatementRefused, StoreUnavailable
 
 # Handing back may take this long: without Postgres the leases run out by themselves.
 HAND_BACK_S = 1.0
@@ -95,8 +95,9 @@ class Registration:
                     await first()
                 await end_holders(session, [self.holder], why="drained")
             is_done = True
-        except (StoreUnavailable, TimeoutError) as error:
+        except (StoreUnavailable, StatementRefused, TimeoutError) as error:
             self.log.warning("could not hand back", held=held(), error=one_line(error))
-        for connection in self._opened:
-            await connection.close()
+        finally:
+            for connection in self._opened:
+                await connection.close()
         return is_done
