@@ -58,7 +58,11 @@ begin
     end if;
 end
 $$"""
-_LOCK = "select pg_advisory_xact_lock(hashtext('shardclock.migrate'))"
+# The second lock keeps the log's days as they are: Postgres refuses to change the rights of a day that is dropped or
+# renamed meanwhile.
+_LOCK = """\
+select pg_advisory_xact_lock(hashtext('shardclock.migrate'));
+select pg_advisory_xact_lock(hashtext('shardclock.ensure_log_partitions'))"""
 # Lock all tables at once and soon, or none. While we wait for a lock, later transactions wait behind us, those of
 # shards too. Locking one table after the other, while shards hold some and want others, ends in a deadlock, and a
 # shard's statement may be its victim.

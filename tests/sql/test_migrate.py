@@ -16,6 +16,7 @@ from shardclock_server.sql.scripts import Script, functions, removed, steps
 from shardclock_server.sql.session import StatementRefused
 from tests.conftest import VERSIONS
 from tests.support.factories import BOUND_S, query, value
+from tests.support.log_days import add_records, days_ahead, partitions
 from tests.support.postgres import Server
 from tests.support.roles import SUPERUSER
 from tests.support.sql_client import session
@@ -328,6 +329,25 @@ async def test_tables_that_are_in_use_are_waited_for_without_holding_anybody_up(
         assert await value(empty, owner) == "shardclock_owner"
     finally:
         await worker.close()
+
+
+async def test_a_day_of_the_log_that_is_dropped_at_that_moment_is_waited_for(each_dsn: str) -> None:
+    # Given a coordinator whose transaction drops a day
+    await add_records(each_dsn, -3)
+    coordinator = await asyncpg.connect(each_dsn)
+    try:
+        await coordinator.execute("begin; select shardclock.drop_log_partition(1)")
+
+        # When the rights of all tables are renewed, then they wait for the end of that transaction.
+        migrating = asyncio.create_task(migrate(each_dsn))
+        async with asyncio.timeout(BOUND_S):
+            await eventually(lambda: coordinator.fetchval("select exists (select from pg_locks where not granted)"))
+        await coordinator.execute("commit")
+
+        assert await migrating == Applied()
+        assert days_ahead(-3, -3)[0] not in await partitions(each_dsn)
+    finally:
+        await coordinator.close()
 
 
 async def test_a_step_that_fails_leaves_the_database_as_it_was(empty: str, monkeypatch: pytest.MonkeyPatch) -> None:
