@@ -7,6 +7,7 @@ from psycopg import AsyncConnection, AsyncCursor, Error
 from psycopg.pq import TransactionStatus
 from psycopg.rows import scalar_row
 
+from shardclock.sql.keepalive import keep_alive
 from shardclock.sql.refusals import Said, refusing
 from shardclock.sql.statement import Statement
 
@@ -53,6 +54,7 @@ class AsyncPsycopg:
     async def prepare(self) -> None:
         """Prepare the connection to belong to one consumer."""
         await self._connection.set_autocommit(True)
+        keep_alive(self._connection)
 
     def transaction(self) -> AbstractAsyncContextManager[Any]:
         """Begin a transaction for a block, and end it."""

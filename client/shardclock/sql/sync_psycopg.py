@@ -8,6 +8,7 @@ from psycopg import Connection, Cursor, Error
 from psycopg.pq import TransactionStatus
 from psycopg.rows import scalar_row
 
+from shardclock.sql.keepalive import keep_alive
 from shardclock.sql.refusals import Said, refusing
 from shardclock.sql.statement import Statement
 
@@ -54,6 +55,7 @@ class Psycopg:
     def prepare(self) -> None:
         """Prepare the connection to belong to one consumer."""
         self._connection.set_autocommit(True)
+        keep_alive(self._connection)
 
     def transaction(self) -> AbstractContextManager[Any]:
         """Begin a transaction for a block, and end it."""

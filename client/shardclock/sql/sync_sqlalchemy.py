@@ -8,6 +8,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from shardclock.log.sync_timing import sleep
+from shardclock.sql.keepalive import keep_alive
 from shardclock.sql.refusals import Said, refusing
 from shardclock.sql.statement import Statement
 
@@ -74,6 +75,8 @@ class Sqlalchemy:
                 "a consumer keeps one connection, and a session takes one for each transaction: give engine.connect,"
                 " and make a Session(connection) in the work"
             )
+        plain: Any = getattr(self._executor, "sync_connection", self._executor)
+        keep_alive(plain.connection.driver_connection)
 
     def transaction(self) -> AbstractContextManager[Any]:
         """Begin a transaction for a block, and end it."""
