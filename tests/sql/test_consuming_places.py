@@ -113,3 +113,11 @@ async def test_many_members_do_each_record_once_of_fewer_partitions(dsn: str) ->
     rows = await query(dsn, "select position from done")
     assert set(Counter(row["position"] for row in rows).values()) == {1}
     assert len(rows) == 600
+
+
+async def test_a_program_of_its_own_turns_finds_records_behind_partitions_without_any(dsn: str) -> None:
+    await append(dsn, 3)
+    async with member_session(dsn) as member:
+        assert await open_group(member, "g", 4) == 4
+
+        assert [await consume_once(member, "g", nothing) for _ in range(2)] == [1, 0]

@@ -48,10 +48,19 @@ async def consume_once(driver: AsyncHeld, group: str, work: AsyncWork, *, limit:
         raise TypeError("consume_once begins a transaction of its own, and the connection is in one: end that before")
     # Not in the work's transaction: a new group's second member would wait until the first has done its first batch.
     async with driver.transaction():
-        await open_group(driver, group)
+        partitions = await open_group(driver, group)
+    for _ in range(partitions):
+        done = await _do_alone(driver, AsyncRound(group, work, limit))
+        if done != 0:
+            return done or 0
+        # Of a partition without records its place has moved, and another one comes next.
+    return 0
+
+
+async def _do_alone(driver: AsyncHeld, taken: "AsyncRound") -> int | None:
     try:
         async with driver.transaction():
-            return await AsyncRound(group, work, limit).do(driver) or 0
+            return await taken.do(driver)
     except WorkFailed as failure:
         error = failure.error
     raise error

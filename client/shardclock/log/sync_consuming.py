@@ -49,10 +49,19 @@ def consume_once(driver: Held, group: str, work: Work, *, limit: int = READ_MAX)
         raise TypeError("consume_once begins a transaction of its own, and the connection is in one: end that before")
     # Not in the work's transaction: a new group's second member would wait until the first has done its first batch.
     with driver.transaction():
-        open_group(driver, group)
+        partitions = open_group(driver, group)
+    for _ in range(partitions):
+        done = _do_alone(driver, Round(group, work, limit))
+        if done != 0:
+            return done or 0
+        # Of a partition without records its place has moved, and another one comes next.
+    return 0
+
+
+def _do_alone(driver: Held, taken: "Round") -> int | None:
     try:
         with driver.transaction():
-            return Round(group, work, limit).do(driver) or 0
+            return taken.do(driver)
     except WorkFailed as failure:
         error = failure.error
     raise error
