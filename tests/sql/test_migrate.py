@@ -350,6 +350,15 @@ async def test_a_day_of_the_log_that_is_dropped_at_that_moment_is_waited_for(eac
         await coordinator.close()
 
 
+async def test_a_migration_that_stands_still_loses_the_locks_of_all_tables_soon(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setting = "create table shardclock.seen as select current_setting('idle_in_transaction_session_timeout') as idle;"
+    monkeypatch.setattr(module, "steps", lambda: (*steps(), Script("0099_seen", setting)))
+    await migrate(dsn)
+    assert await value(dsn, "select idle from shardclock.seen") == "10s"
+
+
 async def test_a_step_that_fails_leaves_the_database_as_it_was(empty: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with_broken = (*steps(), Script("0099_broken", "create table shardclock.half (); select 1 / 0;"))
     monkeypatch.setattr(module, "steps", lambda: with_broken)
