@@ -6,12 +6,14 @@ import asyncio
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import Any
 
 import asyncpg
 import pytest
 
 from shardclock.log import AsyncBatch as Batch
-from shardclock.log import LogRecord
+from shardclock.log import LogRecord, async_consuming, async_leasing
+from shardclock.log.place import PartitionPlace
 from shardclock_server.sql.session import Connection
 from tests.support.consumers import append, capture_logs, consume, consume_leased, consuming, group_of, until
 from tests.support.factories import query
@@ -248,3 +250,34 @@ async def test_work_may_have_savepoints(dsn: str) -> None:
 
 async def _is_at(dsn: str, position: int) -> bool:
     return bool(await query(dsn, "select from shardclock.consumers where position = $1", position))
+
+
+@pytest.mark.parametrize("way", ["in a transaction", "under a lease"])
+async def test_a_batch_that_takes_the_server_too_long_to_read_becomes_smaller(
+    dsn: str, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = async_consuming if way == "in a transaction" else async_leasing
+    read = module.read_place
+
+    async def limited(driver: Any, place: PartitionPlace, limit: int) -> list[LogRecord]:
+        if limit > 1:
+            raise asyncpg.QueryCanceledError("canceling statement due to statement timeout")
+        records: list[LogRecord] = await read(driver, place, limit)
+        return records
+
+    done: list[int] = []
+
+    async def work(connection: Connection, records: Sequence[LogRecord]) -> None:
+        done.extend(record.timer_key for record in records)
+
+    async def work_leased(batch: Batch) -> None:
+        done.extend(record.timer_key for record in batch.records)
+
+    monkeypatch.setattr(module, "read_place", limited)
+    await append(dsn, 1, 2, 3)
+    consumer = as_role(dsn, "consumer")
+    member = consume(consumer, "g", work) if way == "in a transaction" else consume_leased(consumer, "g", work_leased)
+    async with consuming(member) as tasks:
+        await until(lambda: len(done) == 3, *tasks)
+
+    assert done == [1, 2, 3]

@@ -26,7 +26,11 @@ async def lease_batch(driver: AsyncDriver, group: str, *, limit: int, lease_s: f
     if taken is None:
         return None
     place, size = taken
-    records = await read_place(driver, place, size)
+    try:
+        records = await read_place(driver, place, size)
+    except Exception:
+        await _leave(AsyncBatch(driver, place, (), lease_s=lease_s))
+        raise
     end = place.end_of([record.position for record in records], full=len(records) == size)
     return AsyncBatch(driver, replace(place, horizon=end), records, lease_s=lease_s)
 
@@ -37,26 +41,26 @@ async def consume_leased(member: AsyncMember, work: AsyncLeasedWork, lease_s: fl
 
 
 async def _turn(member: AsyncMember, work: AsyncLeasedWork, lease_s: float) -> bool:
+    began_s = time.monotonic()
     leased = lease_batch(member.link, member.group, limit=member.pace.records, lease_s=lease_s)
     batch = await finish(leased, _leave_taken)
     if batch is None:
         return False
     try:
-        await _process(member, work, batch)
+        await _process(member, work, batch, began_s)
     except STOPS:
         await _leave(batch)
         raise
     return True
 
 
-async def _process(member: AsyncMember, work: AsyncLeasedWork, batch: AsyncBatch) -> None:
+async def _process(member: AsyncMember, work: AsyncLeasedWork, batch: AsyncBatch, began_s: float) -> None:
     if not batch.records:
         await _end(member, batch, worked=False)
         return
     if member.attempts is not None and batch.place.attempts >= member.attempts:
         await member.set_aside(batch.place, batch.records[0], batch.place.attempts)
         return
-    began_s = time.monotonic()
     try:
         await work_under_lease(member.log, work, batch)
     except LeaseLost as error:

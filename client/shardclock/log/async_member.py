@@ -59,6 +59,7 @@ class AsyncMember:
                     if not is_passing(error) or (not self._is_open and is_unknown_host(error)):
                         raise
                     outages += 1
+                    self.pace.slow()  # a batch that is too large to be read in time would never be
                     self.log.warning("Postgres does not answer", times=outages, error=told(error)[:500])
                     await sleep(RETRY.scattered_s(outages))
                     continue

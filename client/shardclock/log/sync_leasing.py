@@ -27,7 +27,11 @@ def lease_batch(driver: Driver, group: str, *, limit: int, lease_s: float = LEAS
     if taken is None:
         return None
     place, size = taken
-    records = read_place(driver, place, size)
+    try:
+        records = read_place(driver, place, size)
+    except Exception:
+        _leave(Batch(driver, place, (), lease_s=lease_s))
+        raise
     end = place.end_of([record.position for record in records], full=len(records) == size)
     return Batch(driver, replace(place, horizon=end), records, lease_s=lease_s)
 
@@ -38,26 +42,26 @@ def consume_leased(member: Member, work: LeasedWork, lease_s: float) -> None:
 
 
 def _turn(member: Member, work: LeasedWork, lease_s: float) -> bool:
+    began_s = time.monotonic()
     leased = lease_batch(member.link, member.group, limit=member.pace.records, lease_s=lease_s)
     batch = finish(leased, _leave_taken)
     if batch is None:
         return False
     try:
-        _process(member, work, batch)
+        _process(member, work, batch, began_s)
     except STOPS:
         _leave(batch)
         raise
     return True
 
 
-def _process(member: Member, work: LeasedWork, batch: Batch) -> None:
+def _process(member: Member, work: LeasedWork, batch: Batch, began_s: float) -> None:
     if not batch.records:
         _end(member, batch, worked=False)
         return
     if member.attempts is not None and batch.place.attempts >= member.attempts:
         member.set_aside(batch.place, batch.records[0], batch.place.attempts)
         return
-    began_s = time.monotonic()
     try:
         work_under_lease(member.log, work, batch)
     except LeaseLost as error:
