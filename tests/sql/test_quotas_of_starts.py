@@ -10,7 +10,7 @@ import pytest
 from shardclock_server.service import processes
 from shardclock_server.service.processes import OverQuota
 from shardclock_server.sql.session import Session
-from shardclock_server.sql.tenants.tenants import NO_LIMIT, count_usage, count_used, set_limits
+from shardclock_server.sql.tenants.tenants import NO_LIMIT, count_usage, count_used, rooms_of, set_limits
 from tests.support.bpmn import model
 from tests.support.factories import query, value
 
@@ -114,11 +114,11 @@ async def test_a_resource_without_a_limit_is_counted_no_more(deployed: str) -> N
     await add_waiting(deployed, 100)
     await query(deployed, 'update shardclock.deliveries set payload = \'{"kind": "thrown"}\' where timer_key = -1')
     await query(deployed, START, 1)
-    assert await value(deployed, USAGE) == ["instances", "starts"]
+    assert await value(deployed, USAGE) == ["starts"]
 
     await limit(deployed, instances=NO_LIMIT)
     async with Session(deployed, application="test") as session:
-        assert await count_usage(session, age_s=0, batch=100) == 3
+        assert await count_usage(session, age_s=0, batch=100) == 2
 
     assert await value(deployed, USAGE) is None
     await query(deployed, START, 1)
@@ -183,3 +183,18 @@ async def test_an_open_transaction_of_a_client_switches_no_quota_off(
     finally:
         await first.close()
         await other.close()
+
+
+async def test_an_open_transaction_of_a_client_keeps_no_engine_from_counting(deployed: str) -> None:
+    await limit(deployed, instances=1_500)
+    client = await asyncpg.connect(deployed)
+    try:
+        async with client.transaction(), Session(deployed, application="test") as session:
+            await client.fetch(START, 1)
+            await rooms_of(session, ["default"])
+            await count_usage(session, age_s=0, batch=100)
+            counted_at = (await rooms_of(session, ["default"]))["default"]["instances"].counted_at
+    finally:
+        await client.close()
+    assert counted_at is not None
+    assert counted_at.year > 1970
