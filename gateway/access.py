@@ -24,7 +24,8 @@ from shardclock_server.gateway.requests.recording import (
 from shardclock_server.service.audit import DONE
 from shardclock_server.service.job_runs import TARGET_OF_JOB
 from shardclock_server.sql.audit.acts import record_act
-from shardclock_server.sql.session import Session, Tenants
+from shardclock_server.sql.served import Tenants
+from shardclock_server.sql.session import Session
 
 IF_MATCH = "If-Match"
 # By header: the requests that heed it.

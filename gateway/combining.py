@@ -23,7 +23,8 @@ from shardclock_server.sql.clients.writing import LockPatience
 from shardclock_server.sql.pool import Pool, PoolEmpty, ShareTaken
 from shardclock_server.sql.requests.requests import IdempotentRequest
 from shardclock_server.sql.retry import PAUSES
-from shardclock_server.sql.session import NO_TENANTS, Session, StoreLocked, StoreUnavailable, Tenants
+from shardclock_server.sql.served import NO_TENANTS, Tenants
+from shardclock_server.sql.session import Session, StoreLocked, StoreUnavailable
 from shardclock_server.timers.model import NewTimer
 
 WRITERS = 2

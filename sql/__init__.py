@@ -21,6 +21,7 @@ modules give each statement a typed function. Only this package imports the libr
     tenants/  what tenants may have, and what they have
 
     session     one connection, opened again after it was lost
+    served      the tenants and the API key for which its statements are
     pool        some sessions, lent one by one, so that no tenant has them all
     turns       let others go on, in what takes long
     pinned      the settings that every session fixes for itself, whatever the server's defaults are

@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 from typing import Self
 
 from shardclock_server.sql.dsn import Dsn
-from shardclock_server.sql.session import ALL_TENANTS, CLIENT_PLANS, Session, StoreUnavailable, Tenants
+from shardclock_server.sql.served import ALL_TENANTS, Tenants
+from shardclock_server.sql.session import CLIENT_PLANS, Session, StoreUnavailable
 from shardclock_server.timers.refusal import shortened
 
 

@@ -9,7 +9,8 @@ import asyncpg
 
 from shardclock.sql.statement import Statement as ClientStatement
 from shardclock_server.sql.dsn import Dsn, InvalidDsn
-from shardclock_server.sql.pinned import PINNED, PoolerInBetween, connect
+from shardclock_server.sql.pinned import PoolerInBetween, connect, settings_of
+from shardclock_server.sql.served import Served, Tenants
 from shardclock_server.sql.statements import call_of, statement
 
 Record = asyncpg.Record
@@ -37,15 +38,6 @@ EACH_TIME = {"plan_cache_mode": "force_custom_plan"}
 
 # For writes that need not survive a crash: their commits wait for no disk and no replica.
 UNSYNCED = {"synchronous_commit": "off"}
-
-# A host that vanishes closes no connection. With these its sessions, and their locks, end after about 10 s instead of
-# 2 hours. They have an effect on TCP connections only.
-KEEPALIVES = {
-    "tcp_keepalives_idle": "5",
-    "tcp_keepalives_interval": "1",
-    "tcp_keepalives_count": "4",
-    "tcp_user_timeout": "9s",
-}
 
 # Select the backends among these whose commit waits for a synchronous standby. To cancel one would end the wait, and
 # make its changes visible although no standby has them. A failover would undo such changes:
@@ -79,13 +71,6 @@ _STATEMENT_ONLY = (
     asyncpg.LockNotAvailableError,
     asyncpg.TransactionRollbackError,
 )
-
-
-# Whose rows a session may see, if its role is the gateway's: sql/roles.sql has the policies. Any other role sees all.
-Tenants = frozenset[str]
-NO_TENANTS: Tenants = frozenset()
-ALL_TENANTS: Tenants = frozenset({"\n"})  # no tenant can have this name
-_HAS_POLICIES = "select exists (select from pg_catalog.pg_policies p where p.schemaname = 'shardclock')"
 
 
 class StoreUnavailable(Exception):
@@ -142,34 +127,16 @@ class Session:
         self._connection: Connection | None = None
         self._in_transaction: Connection | None = None  # the connection on which one is open
         self._backend = 0
-        self._tenants: Tenants | None = None  # only a gateway's sessions say whom they serve
-        self._key_prefix = ""  # nor does anybody else act by an API key
-        self._told_key_prefix = ""  # as the server was told
-        self._served: Tenants | None = None  # as the server was told
-        self._is_walled = True  # if no policy asks whom a session serves, the server is not told
+        self._served = Served()
         self._left: set[int] = set()  # the backends of connections that were dropped: one may still be working
-        # The server gives up shortly before we do, so that it never works on a statement for which nobody waits any
-        # more; and a frozen client must not keep due rows locked for longer than a statement may take.
-        limit_ms = str(int(timeout_s * 900))
-        self._server_settings = {
-            "application_name": application,
-            **{name: value for name, value in PINNED.items() if name not in inherits},
-            "statement_timeout": limit_ms,
-            "lock_timeout": limit_ms,
-            "idle_in_transaction_session_timeout": limit_ms,
-            **KEEPALIVES,
-            **(plans or {}),
-        }
+        self._server_settings = settings_of(application, timeout_s, plans=plans or {}, inherits=inherits)
 
     def serve(self, tenants: Tenants, key_prefix: str = "") -> None:
-        """Say for which tenants the next statements are; the server is told before the first one, if that is new.
-
-        It is also told by which API key somebody acts, "" for none: nobody's acts are said to be another's.
+        """Say for which tenants the next statements are, and by which API key, "" for none.
 
         source:  sql/roles.sql, docs/decisions/0056-row-level-security.md
         """
-        self._tenants = tenants
-        self._key_prefix = key_prefix
+        self._served.choose(tenants, key_prefix)
 
     def another(self, *, application: str, timeout_s: float, plans: dict[str, str] | None = None) -> "Session":
         """Make one more session on the same database."""
@@ -222,10 +189,10 @@ class Session:
     async def rows_telling(self, statement_name: str, /, **values: object) -> list[Record]:
         """Run a statement that reads no table, in no transaction; by `:tenants` it tells whom the session serves."""
         async with self.connection(tells=False) as connection:
-            tenants, is_told = self._tenants, self._served == self._tenants
-            values["tenants"] = None if is_told or tenants is None or not self._is_walled else _said(tenants)
+            tenants = self._served.tenants
+            values["tenants"] = self._served.untold()
             rows: list[Record] = await connection.fetch(*statement(statement_name).with_values(values))
-            self._served = tenants
+            self._served.note_told(tenants)
             return rows
 
     @asynccontextmanager
@@ -285,26 +252,12 @@ class Session:
             if self._connection.get_server_version() >= TRANSACTION_TIMEOUT_SINCE:
                 # A little later than the other limits: they end a statement that takes too long, and keep its session.
                 await self._connection.execute(f"set transaction_timeout = {int(self._timeout_s * 1000)}")
-            self._served, self._told_key_prefix = None, ""
-            self._is_walled = self._tenants is not None and await self._connection.fetchval(_HAS_POLICIES)
+            await self._served.begin(self._connection)
         if self._left:
             await self._wait_for_dropped_commits(self._connection)
         if tells:
-            await self._tell(self._connection)
+            await self._served.tell(self._connection)
         return self._connection
-
-    async def _tell(self, connection: Connection) -> None:
-        """Tell the server whose rows it may show, and who acts, if that is new; no transaction could take it back."""
-        # Not by parameters: `set` takes none, and a statement with parameters costs twice as much, for each request.
-        told = []
-        if self._is_walled and self._tenants is not None and self._served != self._tenants:
-            told.append(f"set shardclock.tenants = {_literal(_said(self._tenants))}")
-        if self._told_key_prefix != self._key_prefix:
-            told.append(f"set shardclock.key_prefix = {_literal(self._key_prefix)}")
-        if told:
-            tenants, key_prefix = self._tenants, self._key_prefix
-            await connection.execute("; ".join(told))
-            self._served, self._told_key_prefix = tenants, key_prefix
 
     def _reveal(self) -> str:
         try:
@@ -333,21 +286,6 @@ def _sort_of(error: BaseException) -> type[StoreUnavailable]:
     if isinstance(error, asyncpg.LockNotAvailableError):
         return StoreLocked
     return StoreTooSlow if isinstance(error, asyncpg.QueryCanceledError) else StoreUnavailable
-
-
-def _said(tenants: Tenants) -> str:
-    """Write whom a session serves as the policies read it."""
-    return "*" if tenants >= ALL_TENANTS else f"{{{','.join(map(_element, sorted(tenants)))}}}"
-
-
-def _element(text: str) -> str:
-    """Write an element of an array as Postgres reads it."""
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-def _literal(text: str) -> str:
-    """Write a constant of SQL; `standard_conforming_strings` is pinned, so only quotes mean something in it."""
-    return "'" + text.replace("'", "''") + "'"
 
 
 def _one_line(error: BaseException) -> str:

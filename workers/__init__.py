@@ -29,6 +29,7 @@ handler does to its process, it fails alone. The code of such a process is `shar
 
     endpoints       all endpoints to which a worker has something to send
     endpoint_queue  the deliveries of one endpoint
+    webhook         what is sent in one, and what follows its answer (pure)
     budget          how many webhooks a worker takes in hand, and of which tenant (pure)
     route           a stored endpoint, checked (pure)
     breaker         how many deliveries an endpoint may have in flight now, after what it answered (pure)

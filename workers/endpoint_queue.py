@@ -5,28 +5,27 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from typing import Protocol
 
 import structlog
 
-from shardclock import Completed, Failed, Outcome, Policy, RetryLater
+from shardclock import Failed, Policy
 from shardclock_server.keepers.loops import one_line
 from shardclock_server.sql.deliveries.claim import Claim, ClaimedDelivery
 from shardclock_server.sql.deliveries.settle import Ending, Settlement
 from shardclock_server.sql.endpoints.endpoints import EndpointName, StoredEndpoint
-from shardclock_server.webhooks.answers import OWN_PAUSE_S, Answer, Delivered, Fault, Gone, Retry
+from shardclock_server.webhooks.answers import Answer, Fault, Gone, Retry
 from shardclock_server.webhooks.endpoint import Endpoint, EndpointRules
-from shardclock_server.webhooks.envelope import write_body
 from shardclock_server.webhooks.policy import policy_of
 from shardclock_server.webhooks.sender import Message
-from shardclock_server.workers.attempts import Jitter, backoff_s, settlement_of, why_not
+from shardclock_server.workers.attempts import settlement_of, why_not
 from shardclock_server.workers.breaker import Breaker, BreakerSettings
 from shardclock_server.workers.budget import Load
 from shardclock_server.workers.calls import Calls
 from shardclock_server.workers.context import WorkerContext
 from shardclock_server.workers.route import Route, route_of
+from shardclock_server.workers.webhook import message_of, settlement_after
 
 FRESH_S = 2.0  # how long what was read of an endpoint may be used
 IDLE_S = 60.0  # an endpoint to which nothing was sent for this long is forgotten
@@ -265,43 +264,3 @@ class EndpointQueue:
         assert policy.concurrency is not None, "an endpoint's policy has all numbers"
         settings = BreakerSettings(concurrency=policy.concurrency, per_s=policy.rate_per_s)
         return Breaker(settings, self._context.jitter)
-
-
-def message_of(delivery: ClaimedDelivery) -> Message:
-    """Write what is sent: the same id and bytes in each attempt, also after a redrive."""
-    fields: dict[str, str | int | None] = {
-        "timer_key": delivery.timer_key,
-        "due_date": delivery.due_date.astimezone(UTC).isoformat().replace("+00:00", "Z"),
-        "occurrence": delivery.occurrence,
-        "tenant_id": delivery.tenant_id,
-        "target": delivery.target,
-        "timer_type": delivery.timer_type,
-        "name": delivery.name,
-        "schedule": delivery.schedule,
-        "target_element_id": delivery.target_element_id,
-        "process_instance_key": delivery.process_instance_key,
-        "element_instance_key": delivery.element_instance_key,
-    }
-    return Message(f"timer_{delivery.timer_key}", write_body(delivery.fired_at, fields, delivery.payload))
-
-
-def settlement_after(
-    delivery: ClaimedDelivery, answer: Answer, policy: Policy, *, now: datetime, jitter: Jitter
-) -> Settlement:
-    """Decide what follows an answer."""
-    outcome: Outcome
-    match answer:
-        case Delivered(status):
-            outcome = Completed({"status": status})
-        case Gone(reason):
-            return Settlement(delivery, Ending.DEAD, fails=True, duration_s=answer.duration_s, reason=reason)
-        case Retry(fault=Fault.SENDER):
-            # Nothing was sent. The delivery has no share in that, and must not die of it.
-            return Settlement(delivery, None, delay_s=OWN_PAUSE_S if answer.after_s is None else answer.after_s)
-        case _ if answer.after_s is None:
-            outcome = Failed(answer.reason)
-        case _:
-            # The endpoint asks for a pause; ours may be longer.
-            pause_s = max(answer.after_s, backoff_s(delivery.failed_attempts + 1, policy, jitter=jitter))
-            outcome = RetryLater(pause_s, answer.reason)
-    return settlement_of(delivery, outcome, policy, now=now, duration_s=answer.duration_s, jitter=jitter)

@@ -22,7 +22,8 @@ from shardclock_server.gateway.limits.standing import Standing
 from shardclock_server.gateway.requests.problems import Problem
 from shardclock_server.service.words import counted
 from shardclock_server.sql.pool import Pool
-from shardclock_server.sql.session import ALL_TENANTS, Session, StoreUnavailable
+from shardclock_server.sql.served import ALL_TENANTS
+from shardclock_server.sql.session import Session, StoreUnavailable
 from shardclock_server.sql.tenants.tenants import (
     NO_LIMIT,
     Limits,

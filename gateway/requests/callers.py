@@ -17,7 +17,7 @@ from shardclock_server.gateway.requests.key_lookups import KeyLookups
 from shardclock_server.gateway.requests.problems import NO_KEY, NOT_ALLOWED, NOT_FOUND, REFUSED, Problem
 from shardclock_server.service.job_runs import TARGET_OF_JOB
 from shardclock_server.service.keys import SCOPES, UnknownKey, allows, found_or_refused
-from shardclock_server.sql.session import Tenants
+from shardclock_server.sql.served import Tenants
 from shardclock_server.timers.model import NAME_CHARS_MAX, NAME_RULE
 from shardclock_server.timers.refusal import shortened
 

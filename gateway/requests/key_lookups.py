@@ -13,7 +13,8 @@ from shardclock_server.gateway.requests.problems import unavailable
 from shardclock_server.service.keys import authenticate_all, is_api_key
 from shardclock_server.sql.keys.keys import ApiKey
 from shardclock_server.sql.pool import Pool
-from shardclock_server.sql.session import NO_TENANTS, StatementRefused, StoreUnavailable
+from shardclock_server.sql.served import NO_TENANTS
+from shardclock_server.sql.session import StatementRefused, StoreUnavailable
 
 # A gateway asks Postgres about a key once in this time, so a revoked key works this long at most.
 KNOWN_S = 2.0

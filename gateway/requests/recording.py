@@ -20,7 +20,8 @@ from shardclock_server.gateway.requests.paths import with_slashes
 from shardclock_server.gateway.requests.problems import TRY_AGAIN, Problem
 from shardclock_server.service.audit import DONE, FAILED, NOT_DONE, shown
 from shardclock_server.sql.audit.acts import NewAct, record_act
-from shardclock_server.sql.session import NO_TENANTS, StatementRefused, StoreUnavailable
+from shardclock_server.sql.served import NO_TENANTS
+from shardclock_server.sql.session import StatementRefused, StoreUnavailable
 
 LOOKING = frozenset({"GET", "HEAD"})
 RECORDED_SCOPES = frozenset({"operate", "admin"})

@@ -12,7 +12,7 @@ from shardclock_server.gateway.requests.listing import listing
 from shardclock_server.service.audit import LISTED_MAX
 from shardclock_server.service.filters import moment_of
 from shardclock_server.sql.audit.acts import list_acts
-from shardclock_server.sql.session import ALL_TENANTS
+from shardclock_server.sql.served import ALL_TENANTS
 
 router = APIRouter(prefix="/v1/audit", tags=["audit"])
 

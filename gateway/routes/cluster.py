@@ -29,7 +29,7 @@ from shardclock_server.sql.cluster.leadership import read_policy, set_ramp
 from shardclock_server.sql.metrics.forecast import read_forecast
 from shardclock_server.sql.metrics.processes import measure_processes
 from shardclock_server.sql.metrics.status import read_status
-from shardclock_server.sql.session import ALL_TENANTS
+from shardclock_server.sql.served import ALL_TENANTS
 from shardclock_server.timers.model import INTEGER_MAX
 
 router = APIRouter(prefix="/v1/cluster", tags=["cluster"])

@@ -7,7 +7,7 @@ from shardclock_server.gateway.answers.answer import Answer
 from shardclock_server.gateway.gateway import Here
 from shardclock_server.gateway.requests.problems import unavailable
 from shardclock_server.sql.migrate import WrongSchema, require_current
-from shardclock_server.sql.session import NO_TENANTS
+from shardclock_server.sql.served import NO_TENANTS
 
 router = APIRouter(tags=["health"])
 

@@ -33,7 +33,8 @@ from shardclock_server.service import jobs as use_cases
 from shardclock_server.service.job_file import apply_one
 from shardclock_server.service.job_runs import HISTORY_MAX, history_of, last_run
 from shardclock_server.sql.jobs.history import JobRun
-from shardclock_server.sql.session import ALL_TENANTS, StoreUnavailable
+from shardclock_server.sql.served import ALL_TENANTS
+from shardclock_server.sql.session import StoreUnavailable
 from shardclock_server.timers.payload import payload_of
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])

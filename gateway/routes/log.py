@@ -22,7 +22,8 @@ from shardclock_server.gateway.requests.problems import Problem
 from shardclock_server.gateway.requests.wait import WaitForMore, wait_s_of
 from shardclock_server.gateway.routes.waiting import look_until
 from shardclock_server.sql.log.records import OwnRecords, read_own
-from shardclock_server.sql.session import NO_TENANTS, StoreUnavailable
+from shardclock_server.sql.served import NO_TENANTS
+from shardclock_server.sql.session import StoreUnavailable
 from shardclock_server.sql.turns import Turns
 from shardclock_server.timers.model import BIGINT_MAX
 

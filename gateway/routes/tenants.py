@@ -16,7 +16,7 @@ from shardclock_server.gateway.requests.listing import listing
 from shardclock_server.gateway.requests.paths import Name
 from shardclock_server.service import tenants as use_cases
 from shardclock_server.service.tenants import LISTED_MAX
-from shardclock_server.sql.session import ALL_TENANTS
+from shardclock_server.sql.served import ALL_TENANTS
 from shardclock_server.sql.tenants.tenants import list_tenants
 
 router = APIRouter(prefix="/v1/tenants", tags=["tenants"])

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from shardclock_server.keepers.loops import upkeep
 from shardclock_server.sql.pool import Pool
 from shardclock_server.sql.requests.requests import forget_requests
-from shardclock_server.sql.session import NO_TENANTS
+from shardclock_server.sql.served import NO_TENANTS
 
 FORGET_S = 3_600.0  # between two looks for answers that are old
 

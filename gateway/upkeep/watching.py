@@ -11,7 +11,8 @@ from shardclock_server.keepers.loops import upkeep
 from shardclock_server.metrics.buckets import Buckets
 from shardclock_server.sql.keys.keys import count_expiring
 from shardclock_server.sql.pool import Pool
-from shardclock_server.sql.session import NO_TENANTS, StatementRefused, StoreUnavailable
+from shardclock_server.sql.served import NO_TENANTS
+from shardclock_server.sql.session import StatementRefused, StoreUnavailable
 from shardclock_server.timers.duration import parse_duration
 
 TICK_S = 0.1

@@ -12,7 +12,8 @@ from starlette.types import Receive
 from shardclock_server.gateway.waits.waiter import Waiter, Waiting
 from shardclock_server.sql.dsn import Dsn
 from shardclock_server.sql.processes.instances import ended_instances
-from shardclock_server.sql.session import ALL_TENANTS, QUEUE_PLANS, Session, StatementRefused, StoreUnavailable
+from shardclock_server.sql.served import ALL_TENANTS
+from shardclock_server.sql.session import QUEUE_PLANS, Session, StatementRefused, StoreUnavailable
 
 LOOK_S, LOOK_MAX_S = 0.02, 0.25  # between two looks: after somebody came or was told, and while nothing happens
 LOOK_SHARE = 0.2  # of the time, at most, that looks take

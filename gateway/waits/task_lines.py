@@ -17,7 +17,8 @@ from shardclock_server.sql.deliveries.hints import DELIVERIES
 from shardclock_server.sql.dsn import Dsn
 from shardclock_server.sql.hints import HintListener
 from shardclock_server.sql.processes.service_tasks import lanes_with_tasks
-from shardclock_server.sql.session import ALL_TENANTS, Session, StatementRefused, StoreUnavailable
+from shardclock_server.sql.served import ALL_TENANTS
+from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
 
 ASK_S = 0.5  # between two questions where tasks are, if no hint comes
 GAP_S = 0.01  # after each

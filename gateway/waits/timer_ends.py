@@ -19,7 +19,8 @@ from shardclock_server.gateway.waits.waiter import Waiter, Waiting
 from shardclock_server.sql.dsn import Dsn
 from shardclock_server.sql.hints import HintListener
 from shardclock_server.sql.log.ends import End, find_ends, records_at, skim_ends
-from shardclock_server.sql.session import ALL_TENANTS, Session, StatementRefused, StoreUnavailable
+from shardclock_server.sql.served import ALL_TENANTS
+from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
 
 READ_MAX = 2_000
 LOOKS_MAX = 500

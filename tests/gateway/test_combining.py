@@ -11,7 +11,7 @@ import pytest
 from shardclock_server.gateway.combining import BATCH_CHARACTERS, BATCH_TIMERS, WRITERS, Combiner
 from shardclock_server.sql.clients.scheduling import Batch
 from shardclock_server.sql.pool import Pool, PoolEmpty
-from shardclock_server.sql.session import NO_TENANTS
+from shardclock_server.sql.served import NO_TENANTS
 from shardclock_server.timers.model import NewTimer
 from tests.support.gateways import Api
 

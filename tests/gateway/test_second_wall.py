@@ -14,7 +14,7 @@ from starlette.datastructures import Headers
 
 from shardclock_server.gateway.requests.callers import Caller
 from shardclock_server.service.keys import SCOPES
-from shardclock_server.sql.session import Tenants
+from shardclock_server.sql.served import Tenants
 from tests.support.gateways import Api, Said, serving
 from tests.support.tenant_rows import KEYS, SECRET, add_rows, rows_of_eve
 from tools.openapi import PAGE

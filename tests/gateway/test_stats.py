@@ -17,7 +17,7 @@ from shardclock_server.gateway.upkeep.stats import (
 )
 from shardclock_server.gateway.upkeep.watching import Watched
 from shardclock_server.metrics.report import Report, decode, encode
-from shardclock_server.sql.session import NO_TENANTS
+from shardclock_server.sql.served import NO_TENANTS
 from tests.support.exporting import ask, exporting
 from tests.support.gateways import Api, serving
 from tests.support.waiting import eventually

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from shardclock_server.sql.pool import Pool, PoolEmpty, ShareTaken
-from shardclock_server.sql.session import ALL_TENANTS, NO_TENANTS, Tenants
+from shardclock_server.sql.served import ALL_TENANTS, NO_TENANTS, Tenants
 
 AWAY = "postgresql://nobody@127.0.0.1:1/none"
 ACME, OTHER = frozenset({"acme"}), frozenset({"other"})

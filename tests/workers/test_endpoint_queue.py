@@ -25,8 +25,9 @@ from shardclock_server.webhooks.sender import Message
 from shardclock_server.workers import endpoint_queue
 from shardclock_server.workers.claim_planner import ClaimPlanner
 from shardclock_server.workers.context import WorkerContext
-from shardclock_server.workers.endpoint_queue import EndpointQueue, message_of, settlement_after
+from shardclock_server.workers.endpoint_queue import EndpointQueue
 from shardclock_server.workers.stats import WorkerStats
+from shardclock_server.workers.webhook import message_of, settlement_after
 from tests.support.handlers import NOON, delivery
 from tests.support.receivers import SECRET
 from tests.support.waiting import eventually
