@@ -58,6 +58,7 @@ from shardclock_server.gateway.upkeep.stats import Counted, RequestStats, report
 from shardclock_server.gateway.upkeep.watching import watching
 from shardclock_server.gateway.waits.instance_ends import InstanceEnds
 from shardclock_server.gateway.waits.later import Deferring
+from shardclock_server.gateway.waits.long_polls import LongPolls
 from shardclock_server.gateway.waits.task_lines import TaskLines
 from shardclock_server.gateway.waits.timer_ends import TimerEnds
 from shardclock_server.sql.claims.hints import send_due_hint
@@ -143,7 +144,6 @@ async def _opened(
     settings: GatewaySettings, dsn: Dsn | str, stats: RequestStats, *, needs_keys: bool
 ) -> AsyncIterator[Gateway]:
     """Open the parts of one gateway, and report what they do, during a block."""
-    stopping = asyncio.Event()
     size = settings.gateway_sessions
     pool_of = partial(Pool, dsn, timeout_s=settings.gateway_timeout_s, wait_s=settings.gateway_wait_s)
     async with (
@@ -156,9 +156,9 @@ async def _opened(
         forgetting(pool),
         hinting(dsn, send_signal_hint, to="engines", timeout_s=settings.gateway_timeout_s) as signal_hints,
         hinting(dsn, send_due_hint, to="shards", timeout_s=settings.gateway_timeout_s) as due_hints,
-        aclosing(TimerEnds(dsn, stopping)) as timer_ends,
-        aclosing(InstanceEnds(dsn, stopping)) as instance_ends,
-        aclosing(TaskLines(dsn, stopping)) as task_lines,
+        aclosing(TimerEnds(dsn)) as timer_ends,
+        aclosing(InstanceEnds(dsn)) as instance_ends,
+        aclosing(TaskLines(dsn)) as task_lines,
         aclosing(WorkThread("models", doing="have models read here")) as models,
         aclosing(WorkThread("previews", doing="preview schedules here")) as previews,
         pool_of(application="shardclock gateway keys", size=1) as key_pool,
@@ -180,6 +180,7 @@ async def _opened(
             timer_ends=timer_ends,
             instance_ends=instance_ends,
             task_lines=task_lines,
+            long_polls=LongPolls(),
             stream_places=Places(settings.gateway_streams_max, doing=STREAM, way_out=ELSEWHERE, within=held),
             wait_places=Places(settings.gateway_waits_max, doing="wait here", way_out=NO_WAIT, within=held),
             task_wait_places=Places(
@@ -189,7 +190,7 @@ async def _opened(
             previews=previews,
             intake=Intake(INTAKE_BYTES),
             unsent=Unsent(),
-            stopping=stopping,
+            stopping=asyncio.Event(),
         )
         async with reporting(gateway, stats, watched):
             yield gateway

@@ -31,7 +31,6 @@ from shardclock_server.gateway.requests.listing import listing
 from shardclock_server.gateway.requests.paths import Name
 from shardclock_server.gateway.requests.problems import CONFLICT, NOT_FOUND, REFUSED, Problem
 from shardclock_server.gateway.requests.wait import WaitForMore, wait_s_of
-from shardclock_server.gateway.routes.waiting import look_until
 from shardclock_server.service.consumers import position_of
 from shardclock_server.sql.log.groups import drop_group, list_groups, reset_group
 from shardclock_server.sql.served import ALL_TENANTS
@@ -110,7 +109,7 @@ async def lease(group: Name, request: Request, gateway: Here, caller: Operator, 
                 await move_place(session, batch.place, batch.place.horizon, worked=False, keep_s=None)
             return None
 
-    batch = await look_until(look, request, caller, within_s=wait_s)
+    batch = await gateway.poll(look, request, caller.tenant_id, within_s=wait_s)
     if batch is None:
         return Response(status_code=204)
     return await listing(

@@ -80,9 +80,9 @@ async def schedule(request: Request, caller: Caller, timer: NewTimer, idempotent
         outcome = await _write(gateway, caller, timer, idempotent)
         return _answer(outcome, ScheduledAnswer.of(outcome))
     # A caller that may not wait has scheduled nothing: the place is taken before the write.
-    async with gateway.wait_place(timer.tenant_id, gateway.wait_places) as place:
+    with await gateway.take_place(timer.tenant_id, gateway.wait_places) as place:
         outcome = await _write(gateway, caller, timer, idempotent)
-        return Later(partial(_answer_at_end, gateway.timer_ends, outcome, wait_s), place)
+        return Later(partial(_answer_at_end, gateway.timer_ends, outcome, wait_s), place.kept())
 
 
 async def _answer_at_end(ends: TimerEnds, outcome: Scheduled, wait_s: float, receive: Receive) -> Response:

@@ -270,11 +270,11 @@ async def answer_at_end(
     """
     if not wait_s:
         return await _show(gateway, caller, await do())
-    async with gateway.wait_place(caller.tenant_id, gateway.wait_places) as place:
+    with await gateway.take_place(caller.tenant_id, gateway.wait_places) as place:
         shown = await do()
         found = await _find(gateway, shown.instance_key, caller)
         if not found.found.ended_at:
-            return Later(partial(_show_at_end, gateway, caller, shown, wait_s), place)
+            return Later(partial(_show_at_end, gateway, caller, shown, wait_s), place.kept())
     place.leave()
     return _answer_of(found, shown)
 

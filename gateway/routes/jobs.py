@@ -1,6 +1,6 @@
 """Jobs, which are the whole installation's: a key for all tenants sees them, an operator starts and stops them."""
 
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from datetime import UTC, datetime
 from functools import partial
 from typing import Annotated
@@ -27,7 +27,6 @@ from shardclock_server.gateway.requests.asked import MAINTENANCE, ReasonRequest
 from shardclock_server.gateway.requests.listing import listing
 from shardclock_server.gateway.requests.paths import Key, Name
 from shardclock_server.gateway.requests.wait import WaitForEnd, wait_s_of
-from shardclock_server.gateway.routes.waiting import look_again, look_until, may_wait
 from shardclock_server.jobs.entry import read_entry
 from shardclock_server.service import jobs as use_cases
 from shardclock_server.service.job_file import apply_one
@@ -129,8 +128,9 @@ async def list_runs(
 )
 async def get_run(name: Name, timer_key: Key, request: Request, caller: Overseer, wait: WaitForEnd = None) -> Response:
     """Show how a start of a job ended: its last run, once it is over."""
-    look = partial(_ended_run, gateway_of(request), name, timer_key)
-    run = await look_until(look, request, caller, within_s=wait_s_of(wait))
+    gateway = gateway_of(request)
+    look = partial(_ended_run, gateway, name, timer_key)
+    run = await gateway.poll(look, request, caller.tenant_id, within_s=wait_s_of(wait))
     return Response(status_code=204) if run is None else JSONResponse(RunAnswer.of(run).model_dump(mode="json"))
 
 
@@ -144,14 +144,16 @@ async def run_job(
     """
     gateway, asked = gateway_of(request), await read_model(request, ConfigRequest)
     config = None if asked.config is None else payload_of(asked.config)
-    async with may_wait(gateway, caller, wait, gateway.stream_places) as wait_s:
+    wait_s = wait_s_of(wait) or 0.0
+    with await gateway.take_place(caller.tenant_id, gateway.stream_places) if wait_s else nullcontext():
         async with acting(request, ALL_TENANTS) as session:
             timer_key = await use_cases.run_job(session, name, config=config)
         if wait is None:
             return StartedAnswer(timer_key=timer_key)
         run = None
-        with suppress(StoreUnavailable):  # it has started: who sent it again would start it twice
-            run = await look_again(partial(_ended_run, gateway, name, timer_key), request, within_s=wait_s)
+        with suppress(StoreUnavailable):  # it has started: a client that sent it again would start it twice
+            look = partial(_ended_run, gateway, name, timer_key)
+            run = await gateway.long_polls.find(look, request.receive, within_s=wait_s)
     return WaitedRunAnswer(timer_key=timer_key, run=None if run is None else RunAnswer.of(run))
 
 

@@ -1,8 +1,8 @@
 """Read the log: a page at a time, or as it grows, by server-sent events."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query
@@ -14,13 +14,12 @@ from shardclock.log import LogRecord
 from shardclock.log.async_reading import log_end
 from shardclock_server.gateway.access import Reader
 from shardclock_server.gateway.answers.log import LogAnswer, RecordAnswer
-from shardclock_server.gateway.gateway import Gateway, Here, gateway_of
+from shardclock_server.gateway.gateway import Gateway, Here, WaitPlace, gateway_of
 from shardclock_server.gateway.requests.callers import Caller
 from shardclock_server.gateway.requests.headers import is_head
 from shardclock_server.gateway.requests.listing import PIECE_BYTES, listing
 from shardclock_server.gateway.requests.problems import Problem
 from shardclock_server.gateway.requests.wait import WaitForMore, wait_s_of
-from shardclock_server.gateway.routes.waiting import look_until
 from shardclock_server.sql.log.records import OwnRecords, read_own
 from shardclock_server.sql.served import NO_TENANTS
 from shardclock_server.sql.session import StoreUnavailable
@@ -67,7 +66,7 @@ async def read_page(
                 return own or None
         return None
 
-    own = await look_until(look, request, caller, within_s=wait_s) or []
+    own = await gateway.poll(look, request, caller.tenant_id, within_s=wait_s) or []
     return await listing(LogAnswer, "records", map(RecordAnswer.of, own), next=position)
 
 
@@ -86,16 +85,16 @@ async def stream_log(
     if start is None:
         async with gateway.pool.session(NO_TENANTS) as session:
             start = await log_end(session)
-    place = gateway.waiting_of(caller.tenant_id, gateway.stream_places)
-    return _Following(_events(request, gateway, caller, start), place)
+    take_place = partial(gateway.take_place, caller.tenant_id, gateway.stream_places)
+    return _Following(_events(request, gateway, caller, start), take_place)
 
 
 class _Following(StreamingResponse):
     """A stream that has a place for as long as it lasts; without one it is a problem from the start."""
 
-    def __init__(self, events: AsyncIterator[str], place: AbstractAsyncContextManager[None]) -> None:
+    def __init__(self, events: AsyncIterator[str], take_place: Callable[[], Awaitable[WaitPlace]]) -> None:
         super().__init__(events, media_type=EVENTS, headers={"Cache-Control": "no-store"})
-        self._place = place
+        self._take_place = take_place
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Take a place, and send new records; a HEAD is answered at once, and takes none.
@@ -107,7 +106,7 @@ class _Following(StreamingResponse):
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             await send({"type": "http.response.body", "body": b""})
             return
-        async with self._place:
+        with await self._take_place():
             await super().__call__(scope, receive, send)
 
 

@@ -1,5 +1,7 @@
 """Service tasks that programs take and do themselves."""
 
+from contextlib import nullcontext
+
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
@@ -13,10 +15,9 @@ from shardclock_server.gateway.reference.openapi import body_of
 from shardclock_server.gateway.requests.asked import ORDER, PROCESSES_LISTED_MAX, VariablesRequest, seconds_of
 from shardclock_server.gateway.requests.idempotency import NothingDone
 from shardclock_server.gateway.requests.paths import Key
-from shardclock_server.gateway.requests.wait import WaitForTasks
+from shardclock_server.gateway.requests.wait import WaitForTasks, wait_s_of
 from shardclock_server.gateway.routes.doing import do_once
 from shardclock_server.gateway.routes.task_states import told
-from shardclock_server.gateway.routes.waiting import may_wait
 from shardclock_server.service.service_tasks import NOT_YOURS, take
 from shardclock_server.sql.deliveries.claim import Lane
 from shardclock_server.sql.processes import service_tasks as statements
@@ -108,20 +109,15 @@ async def activate_service_tasks(
         )
         return ServiceTasksAnswer(tasks=[ServiceTaskAnswer.of(it) for it in found])
 
-    nothing = NothingDone(ServiceTasksAnswer(tasks=[]).model_dump())
-
-    async def look() -> Response:
+    async def look() -> Response | None:
         answer = await do_once(request, caller, asked, do, did=lambda answer: bool(answer.tasks))
-        return nothing if isinstance(answer, NothingDone) else answer
+        return None if isinstance(answer, NothingDone) else answer
 
-    async with may_wait(gateway, caller, wait, gateway.task_wait_places) as wait_s:
-        return await gateway.task_lines.wait(
-            Lane(asked.type, caller.tenant_id),
-            look,
-            nothing=nothing,
-            is_gone=request.is_disconnected,
-            within_s=wait_s,
-        )
+    wait_s = wait_s_of(wait) or 0.0
+    with await gateway.take_place(caller.tenant_id, gateway.task_wait_places) if wait_s else nullcontext():
+        lane = Lane(asked.type, caller.tenant_id)
+        found = await gateway.task_lines.wait(lane, look, request.receive, within_s=wait_s)
+    return found or NothingDone(ServiceTasksAnswer(tasks=[]).model_dump())
 
 
 @router.post(

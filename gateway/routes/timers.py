@@ -217,8 +217,8 @@ def _add_end(path: str, which_of: Callable[..., TimerRef], suffix: str) -> None:
             end = await find_end(session, key)
         if end is not None or not wait_s:
             return _end_of(end)
-        async with gateway.wait_place(caller.tenant_id, gateway.wait_places) as place:
-            return Later(partial(_end_later, gateway.timer_ends, key, wait_s), place)
+        with await gateway.take_place(caller.tenant_id, gateway.wait_places) as place:
+            return Later(partial(_end_later, gateway.timer_ends, key, wait_s), place.kept())
 
 
 async def _end_later(ends: TimerEnds, timer_key: int, wait_s: float, receive: Receive) -> Response:

@@ -1,6 +1,7 @@
-"""Answers that come later: of a request whose caller waits, no more is kept than its answer needs.
+"""Answers that come later: while a caller waits, no more of its request is kept than the answer needs.
 
-Otherwise what has routed and checked a request, and its body, would stay in memory for each of thousands who wait.
+Otherwise the body, and the objects that have routed and checked the request, would stay in memory for each of thousands
+of waits.
 """
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -15,10 +16,10 @@ STACKS = ("fastapi_middleware_astack", "fastapi_inner_astack", "fastapi_function
 
 
 class Place(Protocol):
-    """What a caller has who waits."""
+    """A place of a waiting caller."""
 
     def leave(self) -> None:
-        """Leave it to others."""
+        """Free the place."""
 
 
 class Later(Response):

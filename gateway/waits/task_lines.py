@@ -1,17 +1,16 @@
 """Callers that wait for service tasks of one type stand in a line. When there is a task, the first of them takes it.
 
 One task of a gateway asks for all lines where something is due: at each hint of new deliveries, and twice a second. So
-it costs the same however many wait, and nobody looks in vain because there are tasks of another type.
+it costs the same however many callers wait, and tasks of another type cause no look.
 """
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Iterable
-from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import TypeVar
-from weakref import WeakValueDictionary
 
+from starlette.types import Receive
+
+from shardclock_server.gateway.waits.wait import Wait, Waits
 from shardclock_server.sql.deliveries.claim import Lane
 from shardclock_server.sql.deliveries.hints import DELIVERIES
 from shardclock_server.sql.dsn import Dsn
@@ -22,117 +21,68 @@ from shardclock_server.sql.session import Session, StatementRefused, StoreUnavai
 
 ASK_S = 0.5  # between two questions where tasks are, if no hint comes
 GAP_S = 0.01  # after each
-GONE_S = 1.0  # between two looks whether a caller has hung up
 
 T = TypeVar("T")
 
 
-@dataclass(eq=False)
-class _Line:
-    """Those who wait for one lane: the first of them has the lock."""
-
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    rung: asyncio.Event = field(default_factory=asyncio.Event)
-
-
 class TaskLines:
-    """Hold one gateway's lines, and tell the first in each when there are tasks for it."""
+    """Hold one gateway's lines, and ring the first caller of each when there are tasks for it."""
 
-    def __init__(self, dsn: Dsn | str, stopping: asyncio.Event) -> None:
+    def __init__(self, dsn: Dsn | str) -> None:
         self._session = Session(dsn, application="shardclock gateway tasks")
         self._session.serve(ALL_TENANTS)  # a caller's own look says what it may have
         self._hints = HintListener(self._session, DELIVERIES)
-        self._lines: WeakValueDictionary[Lane, _Line] = WeakValueDictionary()
-        self._ringing: asyncio.Task[None] | None = None
-        self._stopping = stopping
+        self._waits: Waits[Lane, Wait] = Waits(self._watch)
 
     async def aclose(self) -> None:
-        """Let nobody wait any longer, and close the connection."""
-        self._stopping.set()
-        self.wake_all()
-        if self._ringing is not None:
-            self._ringing.cancel()
-            await asyncio.gather(self._ringing, return_exceptions=True)
+        """End all waits, and close the connection."""
+        await self._waits.aclose()
         await self._session.close()
 
-    def wake_all(self) -> None:
-        """Let all look once more, and nobody wait any longer if the gateway stops."""
-        self._ring(self._lines)
+    def stop(self) -> None:
+        """End all waits: the gateway stops."""
+        self._waits.stop()
 
     async def wait(
-        self,
-        lane: Lane,
-        look: Callable[[], Awaitable[T]],
-        *,
-        nothing: T,
-        is_gone: Callable[[], Awaitable[bool]],
-        within_s: float,
-    ) -> T:
-        """Look until something else than `nothing` is found, the caller is gone, or the time is over; return it.
+        self, lane: Lane, look: Callable[[], Awaitable[T | None]], receive: Receive, *, within_s: float
+    ) -> T | None:
+        """Look until something is found; None: the time is over, the client has disconnected, or the gateway stops.
 
-        A caller that comes while others wait stands behind them. A look is never broken off: what it has taken would be
-        nobody's until its lease runs out.
+        A caller that comes while others wait stands behind them. A look is never broken off: what it has taken would
+        belong to no caller until its lease runs out.
         """
-        until_s = time.monotonic() + within_s
-        line = self._lines.setdefault(lane, _Line())
-        if not (line.lock.locked() and within_s > 0) and (seen := await look()) is not nothing:
-            return seen
-        if within_s <= 0 or not await _is_first(line.lock, is_gone, until_s):
-            return nothing
-        self._begin_ringing()
-        try:
-            line.rung.clear()  # before the look at `stopping`: the ring that comes with it is heard
-            while not (self._stopping.is_set() or await is_gone()):
-                if (seen := await look()) is not nothing or not await _until_rung(line.rung, is_gone, until_s):
-                    return seen
-                line.rung.clear()
-            return nothing
-        finally:
-            line.lock.release()
+        if not (lane in self._waits and within_s > 0) and (found := await look()) is not None:
+            return found
+        if within_s <= 0:
+            return None
 
-    def _begin_ringing(self) -> None:
-        if self._ringing is None:
-            self._ringing = asyncio.create_task(self._keep_ringing(), name="tasks for who waits")
+        async def look_if_first() -> T | None:
+            return await look() if self._is_first(lane, wait) else None
 
-    async def _keep_ringing(self) -> None:
-        while True:
+        with self._waits.one(lane, Wait(receive, within_s=within_s)) as wait:
+            if self._is_first(lane, wait):
+                wait.ring()  # a task may have come since the look
+            try:
+                return await wait.find(look_if_first)
+            finally:
+                if self._is_first(lane, wait):
+                    self._ring([lane], place=1)
+
+    def _is_first(self, lane: Lane, wait: Wait) -> bool:
+        return self._waits.of(lane)[0] is wait
+
+    async def _watch(self) -> None:
+        while self._waits:
             try:
                 await self._hints.wait(ASK_S)
                 self._hints.forget()
-                self._ring(await lanes_with_tasks(self._session, list(self._lines)))
+                self._ring(await lanes_with_tasks(self._session, self._waits.keys))
             except (StoreUnavailable, StatementRefused):
-                self._ring(self._lines)  # each learns by its own look what to tell its caller
+                self._ring(self._waits.keys)  # each learns by its own look what to tell its caller
                 await asyncio.sleep(ASK_S)
             await asyncio.sleep(GAP_S)
 
-    def _ring(self, lanes: Iterable[Lane]) -> None:
-        for lane in list(lanes):
-            if (line := self._lines.get(lane)) is not None:
-                line.rung.set()
-
-
-async def _is_first(lock: asyncio.Lock, is_gone: Callable[[], Awaitable[bool]], until_s: float) -> bool:
-    """Stand in line until nobody stands before; False: the time was over before, or the caller has hung up."""
-    acquiring = asyncio.create_task(lock.acquire())
-    try:
-        while not acquiring.done() and (left_s := until_s - time.monotonic()) > 0 and not await is_gone():
-            await asyncio.wait({acquiring}, timeout=min(GONE_S, left_s))
-        return acquiring.done()
-    except asyncio.CancelledError:
-        if acquiring.done():
-            lock.release()
-        raise
-    finally:
-        acquiring.cancel()
-
-
-async def _until_rung(rung: asyncio.Event, is_gone: Callable[[], Awaitable[bool]], until_s: float) -> bool:
-    """Wait until the event is set; False: the time was over before, or the caller has hung up."""
-    while not rung.is_set():
-        left_s = until_s - time.monotonic()
-        if left_s <= 0 or await is_gone():
-            return False
-        with suppress(TimeoutError):
-            async with asyncio.timeout(min(GONE_S, left_s)):
-                await rung.wait()
-    return True
+    def _ring(self, lanes: Iterable[Lane], *, place: int = 0) -> None:
+        for lane in lanes:
+            for wait in self._waits.of(lane)[place : place + 1]:
+                wait.ring()

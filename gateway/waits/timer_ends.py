@@ -1,7 +1,7 @@
 """Wait until a timer has ended: fired, and delivered if it has a target; or cancelled or skipped.
 
-One task of a gateway reads the log for all who wait there, and only while somebody waits. So a waiter costs no
-connection, and hears of an end wherever it was written.
+One task of a gateway reads the log for all callers that wait there, and only while there are waits. So a wait costs no
+connection, and an end is heard wherever it was written.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from starlette.types import Receive
 from shardclock.log import LogRecord
 from shardclock.log.async_link import CHANNEL
 from shardclock.log.async_reading import log_end
-from shardclock_server.gateway.waits.waiter import Waiter, Waiting
+from shardclock_server.gateway.waits.wait import Wait, Waits
 from shardclock_server.sql.dsn import Dsn
 from shardclock_server.sql.hints import HintListener
 from shardclock_server.sql.log.ends import End, find_ends, records_at, skim_ends
@@ -41,84 +41,88 @@ async def find_end(session: Session, timer_key: int) -> LogRecord | None:
     return records[0] if records else None
 
 
-class _Waiter(Waiter[LogRecord]):
-    """One who waits; `looked` is done when it is known whether the timer had ended before."""
+class _Wait(Wait):
+    """A wait for the record that ends a timer; `looked` is done when it is known whether the timer had ended before."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.looked: asyncio.Future[None] = (
-            asyncio.get_running_loop().create_future()
-        )  # an event would take up five times as much
+    __slots__ = ("looked", "record")
+
+    def __init__(self, receive: Receive, *, within_s: float) -> None:
+        super().__init__(receive, within_s=within_s)
+        self.record: LogRecord | None = None
+        # An event would take up five times as much.
+        self.looked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def was_looked_for(self) -> None:
         """Say that it is known."""
         if not self.looked.done():
             self.looked.set_result(None)
 
+    def tell(self, record: LogRecord) -> None:
+        """End the wait with its record; only the first one counts."""
+        self.record = self.record or record
+        self.end()
+
     def end(self) -> None:
-        """Let it wait no longer."""
+        """End the wait."""
         self.was_looked_for()
         super().end()
 
 
 class TimerEnds:
-    """Those who wait for the ends of timers at one gateway, and the task that reads the log for them."""
+    """All waits for ends of timers at one gateway, and the task that reads the log for them."""
 
-    def __init__(self, dsn: Dsn | str, stopping: asyncio.Event) -> None:
+    def __init__(self, dsn: Dsn | str) -> None:
         self._reading = Session(dsn, application="shardclock gateway log")
         self._reading.serve(ALL_TENANTS)  # an end is told to who waits for its key, and that was the caller's own
         self._hints = HintListener(Session(dsn, application="shardclock gateway hints"), CHANNEL)
-        self._waiting: Waiting[LogRecord] = Waiting(self._read)
-        self._new: dict[_Waiter, int] = {}  # of which timer, for whom nobody has looked yet
+        self._waits: Waits[int, _Wait] = Waits(self._read)
+        self._new: dict[_Wait, int] = {}  # their timers, for which no look has been made yet
         self._looks = LOOKS_MAX  # for so many of them at once
         self._read_at_s = 0.0  # when the log was last read to its end, or began to be
-        self._stopping = stopping
 
     async def aclose(self) -> None:
-        """Let nobody wait any longer, and close the connections."""
-        await self._waiting.aclose()
+        """End all waits, and close the connections."""
+        await self._waits.aclose()
         await self._hints.close()
         await self._reading.close()
 
     @property
     def count(self) -> int:
-        """Count those who wait now."""
-        return len(self._waiting)
+        """Count the waits."""
+        return len(self._waits)
 
     @property
     def behind_s(self) -> float:
-        """Say for how long the log has not been read to its end; 0 if nobody waits."""
-        return time.monotonic() - self._read_at_s if self._waiting else 0.0
+        """Say for how long the log has not been read to its end; 0 without waits."""
+        return time.monotonic() - self._read_at_s if self._waits else 0.0
 
-    def wake_all(self) -> None:
-        """Let nobody wait any longer: the gateway stops."""
-        self._waiting.end_all()
+    def stop(self) -> None:
+        """End all waits: the gateway stops."""
+        self._waits.stop()
 
     async def end_of(self, timer_key: int, receive: Receive, *, within_s: float) -> LogRecord | None:
         """Wait for the record that ends a timer, or find it if it is written already; the caller has one of the places.
 
-        shape:   None: it has not ended `within_s`, or the gateway stops, or whoever asked has gone
+        shape:   None: it has not ended `within_s`, or the gateway stops, or the client has disconnected
         """
-        if self._stopping.is_set():
-            return None
-        if not self._waiting.is_looking:
+        if not self._waits.are_watched:
             self._read_at_s = time.monotonic()
-        waiter = _Waiter()
-        self._new[waiter] = timer_key
+        wait = _Wait(receive, within_s=within_s)
+        self._new[wait] = timer_key
         try:
-            with self._waiting.one(timer_key, waiter):
-                await waiter.wait(receive, within_s=within_s)
+            with self._waits.one(timer_key, wait):
+                await wait.pause()
                 with suppress(TimeoutError):
                     async with asyncio.timeout(LOOK_S):
-                        await waiter.looked
+                        await wait.looked
         finally:
-            self._new.pop(waiter, None)
-        return waiter.told
+            self._new.pop(wait, None)
+        return wait.record
 
     async def _read(self) -> None:
-        """Read the log and tell each end to those who wait for it, until nobody waits."""
+        """Read the log and tell each end to the waits for it, until there are no waits."""
         position: int | None = None
-        while self._waiting:
+        while self._waits:
             try:
                 if position is None:
                     position = await log_end(self._reading)
@@ -134,37 +138,38 @@ class TimerEnds:
         skimmed = await skim_ends(self._reading, position, limit=READ_MAX)
         if skimmed.records < READ_MAX:
             self._read_at_s = time.monotonic()
-        await self._tell([end for end in skimmed.ends if end.timer_key in self._waiting])
+        await self._tell([end for end in skimmed.ends if end.timer_key in self._waits])
         if not skimmed.records and not self._new:
             await self._hints.wait(POLL_S)
         return skimmed.next
 
     async def _look(self) -> None:
-        """Find out, for those who have come since the last time, whether their timers have ended already.
+        """Find out for the new waits whether their timers have ended already.
 
-        What takes too long is tried again later, for fewer at once: meanwhile the log is read for all who wait.
+        A look that takes too long is tried again later, for fewer at once: meanwhile the log is read for all waits.
         """
-        while waiters := dict(islice(self._new.items(), self._looks)):
+        while waits := dict(islice(self._new.items(), self._looks)):
             try:
-                await self._tell(await find_ends(self._reading, set(waiters.values())))
+                await self._tell(await find_ends(self._reading, set(waits.values())))
             except (StoreUnavailable, StatementRefused):
-                self._put_off(waiters)
+                self._put_off(waits)
                 await asyncio.sleep(AWAY_S)
                 return
             self._looks = min(2 * self._looks, LOOKS_MAX)
-            for waiter in waiters:
-                waiter.was_looked_for()
-                self._new.pop(waiter, None)
+            for wait in waits:
+                wait.was_looked_for()
+                self._new.pop(wait, None)
 
-    def _put_off(self, waiters: Collection[_Waiter]) -> None:
+    def _put_off(self, waits: Collection[_Wait]) -> None:
         """Let others go first the next time."""
-        self._looks = max(1, len(waiters) // 2)
-        for waiter in waiters:
-            if (key := self._new.pop(waiter, None)) is not None:
-                self._new[waiter] = key
+        self._looks = max(1, len(waits) // 2)
+        for wait in waits:
+            if (key := self._new.pop(wait, None)) is not None:
+                self._new[wait] = key
 
     async def _tell(self, ends: Sequence[End]) -> None:
-        """Tell ends to those who wait for them, with the whole records, of which each may be large."""
+        """Tell ends to the waits for them, with the whole records, of which each may be large."""
         for begin in range(0, len(ends), WHOLE_MAX):
             for record in await records_at(self._reading, ends[begin : begin + WHOLE_MAX]):
-                self._waiting.tell(record.timer_key, record)
+                for wait in self._waits.of(record.timer_key):
+                    wait.tell(record)

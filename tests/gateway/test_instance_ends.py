@@ -75,7 +75,7 @@ async def test_who_hangs_up_waits_no_longer_and_nobody_looks_any_more() -> None:
         wait.cancel()
         await asyncio.wait({wait})
         await eventually(lambda: api.gateway.wait_places.taken == 0)
-        await eventually(lambda: not api.gateway.instance_ends._waiting.is_looking)
+        await eventually(lambda: not api.gateway.instance_ends._waits.are_watched)
 
 
 async def test_a_gateway_that_stops_lets_nobody_wait() -> None:

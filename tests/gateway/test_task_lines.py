@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 from fastapi import FastAPI
+from starlette.types import Message
 
 import shardclock_server.gateway.waits.task_lines
 from shardclock_server.cluster.testing import cluster
@@ -34,7 +36,7 @@ class Shelf:
     def __init__(self) -> None:
         self.tasks: list[int] = []
         self.looks: list[str] = []
-        self.gone: set[str] = set()
+        self.gone: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
         self.gate = asyncio.Event()
         self.gate.set()
 
@@ -43,13 +45,14 @@ class Shelf:
         await self.gate.wait()
         return self.tasks.pop() if self.tasks else None
 
-    async def is_gone(self, who: str) -> bool:
-        return who in self.gone
+    async def receive(self, who: str) -> Message:
+        await self.gone[who].wait()
+        return {"type": "http.disconnect"}
 
 
 @pytest.fixture
 async def lines(dsn: str) -> AsyncIterator[TaskLines]:
-    async with aclosing(TaskLines(as_role(dsn, "scheduler"), asyncio.Event())) as lines:
+    async with aclosing(TaskLines(as_role(dsn, "scheduler"))) as lines:
         yield lines
 
 
@@ -60,13 +63,7 @@ Waiting = Callable[..., "asyncio.Task[int | None]"]
 def waiting(lines: TaskLines) -> Waiting:
     def begin(shelf: Shelf, who: str, within_s: float = 600.0, task_type: str = "pack") -> asyncio.Task[int | None]:
         return asyncio.create_task(
-            lines.wait(
-                Lane(task_type, "acme"),
-                lambda: shelf.look(who),
-                nothing=None,
-                is_gone=lambda: shelf.is_gone(who),
-                within_s=within_s,
-            )
+            lines.wait(Lane(task_type, "acme"), lambda: shelf.look(who), lambda: shelf.receive(who), within_s=within_s)
         )
 
     return begin
@@ -134,14 +131,13 @@ async def test_who_comes_while_another_waits_takes_nothing_from_under_it(waiting
     waits.cancel()
 
 
-async def test_who_has_hung_up_keeps_no_place_in_the_line(waiting: Waiting, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shardclock_server.gateway.waits.task_lines, "GONE_S", 0.01)
+async def test_who_has_hung_up_keeps_no_place_in_the_line(waiting: Waiting) -> None:
     shelf = Shelf()
     first = waiting(shelf, "first")
     await is_first(shelf, "first")
     second = waiting(shelf, "second")
 
-    shelf.gone.add("second")
+    shelf.gone["second"].set()
 
     assert await asyncio.wait_for(second, BOUND_S) is None
     assert not first.done()
@@ -184,9 +180,9 @@ async def test_a_caller_that_is_gone_is_given_nothing(waiting: Waiting) -> None:
     await is_first(shelf, "first")
     second = waiting(shelf, "second")
 
-    shelf.gone.add("first")
-    assert await asyncio.wait_for(first, BOUND_S) is None
     shelf.tasks = [1]
+    shelf.gone["first"].set()
+    assert await asyncio.wait_for(first, BOUND_S) is None
     assert await asyncio.wait_for(second, BOUND_S) == 1
 
 
@@ -195,7 +191,7 @@ async def test_who_has_hung_up_takes_no_task_when_one_comes(lines: TaskLines, wa
     first = waiting(shelf, "first")
     await is_first(shelf, "first")
 
-    shelf.gone.add("first")
+    shelf.gone["first"].set()
     shelf.tasks = [1]
     lines._ring([Lane("pack", "acme")])
 
@@ -208,8 +204,7 @@ async def test_when_a_gateway_stops_nobody_waits_any_longer(lines: TaskLines, wa
     others = [waiting(shelf, who, task_type=task_type) for who, task_type in (("a", "x"), ("b", "x"), ("c", "y"))]
     await eventually(lambda: {"a", "c"} <= set(shelf.looks))
 
-    lines._stopping.set()
-    lines.wake_all()
+    lines.stop()
     assert await asyncio.wait_for(asyncio.gather(*others), BOUND_S) == [None, None, None]
 
 

@@ -1,0 +1,28 @@
+"""Waits that ask Postgres again and again, each by itself: for a page of the log, a lease, or the end of a run."""
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from starlette.types import Receive
+
+from shardclock_server.gateway.waits.wait import Wait, Waits
+
+POLL_S = 0.1
+
+T = TypeVar("T")
+
+
+class LongPolls:
+    """All long polls of one gateway."""
+
+    def __init__(self) -> None:
+        self._waits: Waits[None, Wait] = Waits()
+
+    def stop(self) -> None:
+        """End all waits: the gateway stops."""
+        self._waits.stop()
+
+    async def find(self, look: Callable[[], Awaitable[T | None]], receive: Receive, *, within_s: float) -> T | None:
+        """Look at intervals; as `Wait.find`."""
+        with self._waits.one(None, Wait(receive, within_s=within_s)) as wait:
+            return await wait.find(look, every_s=POLL_S)
