@@ -1,28 +1,61 @@
-"""What all answers share: their base, examples of what many have, and how a moment is written."""
+"""What all answers share: examples for the client's models, and how a moment is written."""
 
+from collections.abc import Callable
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from shardclock.jsonb import stored_json
 from shardclock_server.timers.moment import canonical_moment
 
-KEY = Field(examples=[20514])
-DUE = Field(examples=["2027-01-31T08:00:00Z"])
-MOMENT = Field(examples=["2027-01-31T08:00:00.004Z"])
-NAME = Field(examples=["order-4711"])
-TENANT = Field(examples=["default"])
-PAYLOAD = Field(examples=[{"order": 4711}])
-NEXT = Field(examples=["eyJ0IjoyMDUxNH0"], description="the next request's `after`; null: there are no more")
-MORE = Field(examples=[False], description="whether others are left")
+MOMENT_TEXT = "2027-01-31T08:00:00.004Z"
+OFTEN: dict[str, Any] = {
+    "timer_key": 20514,
+    "due_date": "2027-01-31T08:00:00Z",
+    "name": "order-4711",
+    "tenant_id": "default",
+    "payload": {"order": 4711},
+    "recorded_at": MOMENT_TEXT,
+    "created_at": MOMENT_TEXT,
+    "started_at": MOMENT_TEXT,
+    "process_id": "order",
+    "version": 3,
+    "definition_key": 30001,
+    "instance_key": 31007,
+    "node_id": "approve",
+    "business_key": "order-42",
+    "more": False,
+    "next": "eyJ0IjoyMDUxNH0",
+    "matched": 2,
+    "left_out": 0,
+    "outcome": "created",
+}
+
+DUE = Field(examples=[OFTEN["due_date"]])
+MOMENT = Field(examples=[MOMENT_TEXT])
+KEY = Field(examples=[OFTEN["timer_key"]])
+NAME = Field(examples=[OFTEN["name"]])
+TENANT = Field(examples=[OFTEN["tenant_id"]])
+NEXT = Field(examples=[OFTEN["next"]], description="the next request's `after`; null: there are no more")
 
 
-class Answer(BaseModel):
-    """Something that is answered."""
+def examples(**own: Any) -> Callable[[dict[str, Any]], None]:
+    """Give the fields of a client's model examples in the reference; all of them are in each answer.
 
-    model_config = ConfigDict(frozen=True)
+    A field without an example of its own has the usual one of its name, if there is one.
+    """
+
+    def add(schema: dict[str, Any]) -> None:
+        properties = schema["properties"]
+        schema["required"] = list(properties)
+        for name, field in properties.items():
+            field.pop("default", None)
+            if name in own or name in OFTEN:
+                field["examples"] = [own.get(name, OFTEN.get(name))]
+
+    return add
 
 
 @lru_cache(maxsize=1_024)  # lines of one request are due together, if they have the same delay

@@ -6,7 +6,8 @@ from typing import Any, Self
 
 from pydantic import Field
 
-from shardclock_server.gateway.answers.answer import Answer, value_of
+from shardclock.api.answers import Answer
+from shardclock_server.gateway.answers.answer import value_of
 from shardclock_server.sql.audit.acts import Act
 
 

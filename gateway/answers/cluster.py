@@ -6,7 +6,8 @@ from typing import Self
 
 from pydantic import Field
 
-from shardclock_server.gateway.answers.answer import MOMENT, Answer
+from shardclock.api.answers import Answer
+from shardclock_server.gateway.answers.answer import MOMENT
 from shardclock_server.service.hold import Release
 from shardclock_server.service.scaling import Scale
 from shardclock_server.sql.cluster.holders import ENGINE, SHARD, WORKER, Holder

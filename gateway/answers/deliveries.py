@@ -2,22 +2,13 @@
 
 from dataclasses import asdict
 from datetime import datetime
-from typing import Any, Self
+from typing import Self
 
 from pydantic import Field
 
-from shardclock_server.gateway.answers.answer import (
-    DUE,
-    KEY,
-    MOMENT,
-    MORE,
-    NAME,
-    NEXT,
-    PAYLOAD,
-    TENANT,
-    Answer,
-    value_of,
-)
+from shardclock.api import answers
+from shardclock.api.answers import Answer
+from shardclock_server.gateway.answers.answer import KEY, MOMENT, MOMENT_TEXT, NAME, NEXT, TENANT, examples, value_of
 from shardclock_server.service.many import Changed
 from shardclock_server.sql.deliveries.dead_letters import DeadLetter
 from shardclock_server.sql.deliveries.find import DeliveryState, FoundDelivery
@@ -61,24 +52,19 @@ class DeliveryStateAnswer(Answer):
     said: str = Field(examples=["the delivery of timer 20514 is DISCARDED"], description="the same for people")
 
 
-class DeadLetterAnswer(Answer):
+class DeadLetterAnswer(
+    answers.DeadLetter,
+    json_schema_extra=examples(
+        target="webhook:billing",
+        occurrence=1,
+        fired_at=MOMENT_TEXT,
+        died_at="2027-02-02T08:00:00Z",
+        failed_attempts=20,
+        reason="it answered 503",
+        failures=[{"attempt": 20, "at": "2027-02-02T08:00:00Z", "reason": "it answered 503"}],
+    ),
+):
     """A delivery that was given up."""
-
-    timer_key: int = KEY
-    target: str = Field(examples=["webhook:billing"])
-    tenant_id: str = TENANT
-    name: str | None = NAME
-    occurrence: int = Field(examples=[1])
-    due_date: datetime = DUE
-    fired_at: datetime = MOMENT
-    died_at: datetime = Field(examples=["2027-02-02T08:00:00Z"])
-    failed_attempts: int = Field(examples=[20])
-    reason: str = Field(examples=["it answered 503"])
-    payload: Any = PAYLOAD
-    failures: Any = Field(
-        examples=[[{"attempt": 20, "at": "2027-02-02T08:00:00Z", "reason": "it answered 503"}]],
-        description="how each of the last attempts failed",
-    )
 
     @classmethod
     def of(cls, letter: DeadLetter) -> Self:
@@ -87,22 +73,17 @@ class DeadLetterAnswer(Answer):
         return cls(**fields | {name: value_of(fields[name]) for name in ("payload", "failures")})
 
 
-class DeadLettersAnswer(Answer):
+class DeadLettersAnswer(answers.DeadLettersPage, json_schema_extra=examples()):
     """Some dead letters, the newest first."""
 
-    dead_letters: list[DeadLetterAnswer]
-    next: str | None = NEXT
+    dead_letters: tuple[DeadLetterAnswer, ...]
 
 
-class ActedAnswer(Answer):
+class ActedAnswer(
+    answers.Acted,
+    json_schema_extra=examples(timer_keys=[20514, 20517], said="2 dead letters discarded", again_in_s=0),
+):
     """What was done with deliveries or dead letters, or would be."""
-
-    timer_keys: list[int] = Field(
-        examples=[[20514, 20517]], description="of those that were changed; of dead letters, the oldest comes first"
-    )
-    said: str = Field(examples=["2 dead letters discarded"], description="the same for people")
-    more: bool = MORE
-    again_in_s: int = Field(examples=[0], description="after so many seconds the others may be acted on")
 
     @classmethod
     def of(cls, acted: Changed[int]) -> Self:

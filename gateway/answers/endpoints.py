@@ -6,7 +6,8 @@ from typing import Any, Self
 
 from pydantic import Field
 
-from shardclock_server.gateway.answers.answer import MOMENT, TENANT, Answer
+from shardclock.api.answers import Answer
+from shardclock_server.gateway.answers.answer import MOMENT, TENANT
 from shardclock_server.service.endpoints import Done, NewSecret
 from shardclock_server.sql.endpoints.endpoints import WEBHOOK, ListedEndpoint
 

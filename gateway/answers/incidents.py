@@ -1,34 +1,22 @@
 """What is answered about incidents."""
 
 from dataclasses import asdict
-from datetime import datetime
 from typing import Self
 
 from pydantic import Field
 
-from shardclock_server.gateway.answers.answer import MOMENT, TENANT, Answer
-from shardclock_server.gateway.answers.processes import INSTANCE_KEY, NODE, PROCESS, VERSION
+from shardclock.api import processes
+from shardclock_server.gateway.answers.answer import MOMENT_TEXT, examples
 from shardclock_server.service.incidents import Token
 from shardclock_server.service.many import Changed
 from shardclock_server.sql.processes.incidents import FoundIncident
 
-TOKEN = Field(examples=[3])
 
-
-class IncidentAnswer(Answer):
+class IncidentAnswer(
+    processes.Incident,
+    json_schema_extra=examples(token=3, signal_key=0, sentence="the card is expired", raised_at=MOMENT_TEXT),
+):
     """One incident."""
-
-    instance_key: int = INSTANCE_KEY
-    tenant_id: str = TENANT
-    process_id: str = PROCESS
-    version: int = VERSION
-    token: int = TOKEN
-    node_id: str = NODE
-    signal_key: int = Field(
-        examples=[0], description="0: the token has stopped; else the dead letter that is to be redriven"
-    )
-    sentence: str = Field(examples=["the card is expired"])
-    raised_at: datetime = MOMENT
 
     @classmethod
     def of(cls, found: FoundIncident) -> Self:
@@ -36,25 +24,20 @@ class IncidentAnswer(Answer):
         return cls(**asdict(found))
 
 
-class IncidentsAnswer(Answer):
+class IncidentsAnswer(processes.IncidentsPage):
     """Some incidents, the newest first."""
 
-    incidents: list[IncidentAnswer]
+    incidents: tuple[IncidentAnswer, ...]
 
 
-class TokenAnswer(Answer):
+class TokenAnswer(processes.StoppedToken, json_schema_extra=examples(token=3)):
     """One token of an instance."""
 
-    instance_key: int = INSTANCE_KEY
-    token: int = TOKEN
 
-
-class ResolvedAnswer(Answer):
+class ResolvedAnswer(processes.Resolved, json_schema_extra=examples(said="1 incident resolved")):
     """What became of incidents, or would."""
 
-    tokens: list[TokenAnswer] = Field(description="that go on, the one that stopped first coming first")
-    said: str = Field(examples=["1 incident resolved"])
-    more: bool = Field(examples=[False], description="whether others are left")
+    tokens: tuple[TokenAnswer, ...] = Field(description="that go on, the one that stopped first coming first")
 
     @classmethod
     def of(cls, resolved: Changed[Token]) -> Self:

@@ -1,62 +1,42 @@
 """What is answered about jobs and their runs."""
 
-from datetime import datetime
-from typing import Any, Self
+from typing import Self
 
 from pydantic import Field
 
-from shardclock_server.gateway.answers.answer import KEY, MOMENT, Answer, value_of
+from shardclock.api import jobs
+from shardclock.api.answers import Answer
+from shardclock_server.gateway.answers.answer import MOMENT_TEXT, examples, value_of
 from shardclock_server.sql.jobs.history import JobRun
 from shardclock_server.sql.jobs.jobs import Job
 
 
-class JobAnswer(Answer):
+class JobAnswer(
+    jobs.JobState,
+    json_schema_extra=examples(
+        name="refresh",
+        function="shop.jobs:refresh",
+        state="SCHEDULED",
+        every_s=900.0,
+        zone="UTC",
+        missed="fire_once",
+        overlap="skip",
+        priority=1,
+        config={"since": "2027-01-01"},
+        policy={"max_runtime_s": 300},
+        next_start="2027-01-01T09:00:00Z",
+        waiting=0,
+        runs=96,
+        successes=95,
+        failures=1,
+        crashes=0,
+        consecutive_failures=0,
+        consecutive_crashes=0,
+        p50_s=41.0,
+        p99_s=88.5,
+    ),
+):
     """A job, with all that is known of it."""
-
-    name: str = Field(examples=["refresh"])
-    function: str = Field(examples=["shop.jobs:refresh"])
-    state: str = Field(examples=["SCHEDULED"])
-    every_s: float | None = Field(examples=[900.0])
-    schedule: str | None
-    zone: str = Field(examples=["UTC"])
-    missed: str = Field(examples=["fire_once"])
-    overlap: str = Field(examples=["skip"])
-    priority: int = Field(examples=[1])
-    config: Any = Field(examples=[{"since": "2027-01-01"}])
-    policy: Any = Field(examples=[{"max_runtime_s": 300}])
-    next_start: datetime | None = Field(
-        examples=["2027-01-01T09:00:00Z"],
-        description="null: there is none, it is paused, or its rule is not planned yet",
-    )
-    paused_start: datetime | None = Field(description="when it would have started; null: its next start is not paused")
-    paused_at: datetime | None
-    paused_why: str | None
-    paused_by: str | None
-    waiting: int = Field(examples=[0])
-    retry_at: datetime | None
-    run_id: str | None
-    run_attempt: int | None
-    run_started_at: datetime | None
-    cancel_why: str | None = Field(description="why its run is told to end")
-    progress: float | None
-    message: str | None
-    last_start: datetime | None
-    last_finish: datetime | None
-    last_success: datetime | None
-    last_outcome: str | None
-    last_reason: str | None
-    runs: int = Field(examples=[96])
-    successes: int = Field(examples=[95])
-    failures: int = Field(examples=[1])
-    crashes: int = Field(examples=[0])
-    consecutive_failures: int = Field(examples=[0])
-    consecutive_crashes: int = Field(examples=[0])
-    p50_s: float | None = Field(examples=[41.0])
-    p99_s: float | None = Field(examples=[88.5])
-    disabled_at: datetime | None
-    disabled_why: str | None
-    disabled_by: str | None
-    withdrawn_at: datetime | None = Field(description="since when no app has its code; it is DISABLED, too")
 
     @classmethod
     def of(cls, job: Job) -> Self:
@@ -65,10 +45,10 @@ class JobAnswer(Answer):
         return cls(**fields | {name: value_of(fields[name]) for name in ("config", "policy")})
 
 
-class JobsAnswer(Answer):
+class JobsAnswer(jobs.JobsPage):
     """All jobs, by name."""
 
-    jobs: list[JobAnswer]
+    jobs: tuple[JobAnswer, ...]
 
 
 class JobStateAnswer(Answer):
@@ -77,30 +57,23 @@ class JobStateAnswer(Answer):
     state: str = Field(examples=["TERMINATING"])
 
 
-class StartedAnswer(Answer):
+class StartedAnswer(jobs.Started, json_schema_extra=examples()):
     """A start of a job that was asked for."""
 
-    timer_key: int = KEY
 
-
-class RunAnswer(Answer):
+class RunAnswer(
+    jobs.JobRun,
+    json_schema_extra=examples(
+        run_id="4711.2",
+        job="refresh",
+        outcome="SUCCEEDED",
+        attempt=1,
+        scheduled_at=MOMENT_TEXT,
+        duration_s=41.2,
+        result={"rows": 1200},
+    ),
+):
     """One run of a job, or a start that was skipped."""
-
-    run_id: str = Field(examples=["4711.2"])
-    job: str = Field(examples=["refresh"])
-    outcome: str | None = Field(examples=["SUCCEEDED"], description="null: it has not ended")
-    attempt: int = Field(examples=[1])
-    scheduled_at: datetime = MOMENT
-    started_at: datetime = MOMENT
-    running_at: datetime | None
-    ended_at: datetime | None
-    duration_s: float | None = Field(examples=[41.2])
-    reason: str | None
-    traceback: str | None
-    result: Any = Field(examples=[{"rows": 1200}])
-    progress: float | None
-    message: str | None
-    log: str | None = Field(description="the last lines that it printed")
 
     @classmethod
     def of(cls, run: JobRun) -> Self:
@@ -118,4 +91,4 @@ class WaitedRunAnswer(StartedAnswer):
 class RunsAnswer(Answer):
     """Some runs of a job, the newest first."""
 
-    runs: list[RunAnswer]
+    runs: tuple[RunAnswer, ...]

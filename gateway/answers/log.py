@@ -1,34 +1,23 @@
 """What is answered about the log, and to groups that read it."""
 
-from datetime import datetime
-from typing import Any, Self
+from typing import Self
 
 from pydantic import Field
 
+from shardclock.api import answers
+from shardclock.api.answers import Answer
 from shardclock.log import LogRecord
-from shardclock_server.gateway.answers.answer import DUE, KEY, MOMENT, NAME, PAYLOAD, TENANT, Answer, value_of
+from shardclock_server.gateway.answers.answer import examples, value_of
 from shardclock_server.sql.log.groups import Group
 
-LEASE_TOKEN = Field(examples=["WzAsIDEsIDgwMCwgMCwgODEyLCA3XQ=="])
+LEASE_TOKEN = "WzAsIDEsIDgwMCwgMCwgODEyLCA3XQ=="  # noqa: S105 - an example
 
 
-class RecordAnswer(Answer):
+class RecordAnswer(
+    answers.Record,
+    json_schema_extra=examples(position=812, intent="TRIGGERED", occurrence=1, target="log", detail=None),
+):
     """One event of a timer or of its delivery, as it stands in the log."""
-
-    position: int = Field(examples=[812])
-    recorded_at: datetime = MOMENT
-    intent: str = Field(examples=["TRIGGERED"])
-    timer_key: int = KEY
-    tenant_id: str = TENANT
-    name: str | None = NAME
-    due_date: datetime = DUE
-    occurrence: int = Field(examples=[1])
-    schedule: str | None
-    target: str = Field(examples=["log"])
-    payload: Any = PAYLOAD
-    detail: dict[str, Any] | None = Field(
-        examples=[None], description="what this intent adds, such as the reason of a cancel"
-    )
 
     @classmethod
     def of(cls, record: LogRecord) -> Self:
@@ -37,17 +26,16 @@ class RecordAnswer(Answer):
         return cls(**fields | {"payload": value_of(record.payload)})
 
 
-class RecordsAnswer(Answer):
+class RecordsAnswer(answers.RecordsPage):
     """The last records of a timer, the newest first."""
 
-    records: list[RecordAnswer]
+    records: tuple[RecordAnswer, ...]
 
 
-class LogAnswer(Answer):
+class LogAnswer(answers.LogPage, json_schema_extra=examples(next=812)):
     """Some records of the log, in its order."""
 
-    records: list[RecordAnswer]
-    next: int = Field(description="the next request's `after`", examples=[812])
+    records: tuple[RecordAnswer, ...]
 
 
 class GroupAnswer(Answer):
@@ -76,17 +64,13 @@ class GroupsAnswer(Answer):
     groups: list[GroupAnswer]
 
 
-class LeaseAnswer(Answer):
+class LeaseAnswer(answers.LeasePage, json_schema_extra=examples(token=LEASE_TOKEN, partition=0, lease_s=30.0)):
     """Some records to work on, and the token by which they are acknowledged."""
 
-    records: list[RecordAnswer]
-    token: str = LEASE_TOKEN
-    partition: int = Field(examples=[0])
-    lease_s: float = Field(examples=[30.0])
+    records: tuple[RecordAnswer, ...]
+    partition: int
+    lease_s: float
 
 
-class PlaceAnswer(Answer):
+class PlaceAnswer(answers.PlacePage, json_schema_extra=examples(position=812)):
     """Where a group is; the token of the lease if it was kept."""
-
-    position: int = Field(examples=[812])
-    token: str | None

@@ -6,7 +6,7 @@ from typing import Self
 
 from pydantic import Field
 
-from shardclock_server.gateway.answers.answer import Answer
+from shardclock.api.answers import Answer
 from shardclock_server.service.tenants import ShownTenant
 from shardclock_server.sql.tenants.tenants import Limits, Tenant
 

@@ -7,7 +7,7 @@ from itertools import chain, repeat
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from shardclock_server.gateway.answers.answer import Answer
+from shardclock.api.answers import Answer
 from shardclock_server.gateway.requests.bodies import JSON
 from shardclock_server.sql.turns import Turns
 

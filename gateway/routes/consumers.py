@@ -125,7 +125,7 @@ async def lease(group: Name, request: Request, gateway: Here, caller: Operator, 
 @router.post(
     "/{group}/acknowledge",
     operation_id="acknowledge_records",
-    openapi_extra=body_of(AcknowledgeRequest, example={"token": LEASE_TOKEN.examples[0], "position": 812}),
+    openapi_extra=body_of(AcknowledgeRequest, example={"token": LEASE_TOKEN, "position": 812}),
 )
 async def acknowledge(group: Name, request: Request, gateway: Here, _: Operator) -> PlaceAnswer:
     """Record that the work is done up to a record, and keep the lease or give it back."""

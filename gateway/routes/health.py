@@ -3,7 +3,7 @@
 from fastapi import APIRouter
 from pydantic import Field
 
-from shardclock_server.gateway.answers.answer import Answer
+from shardclock.api.answers import Answer
 from shardclock_server.gateway.gateway import Here
 from shardclock_server.gateway.requests.problems import unavailable
 from shardclock_server.sql.migrate import WrongSchema, require_current

@@ -291,7 +291,7 @@ async def _show(gateway: Gateway, caller: Caller, shown: ShownInstance) -> Respo
 
 
 def _answer_of(found: WholeInstance, shown: ShownInstance) -> Response:
-    body = WholeInstanceAnswer.of_whole(found).model_dump_json()
+    body = WholeInstanceAnswer.of(found).model_dump_json()
     return Response(body, shown.status, shown.headers, JSON)
 
 

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 
 class Answer(BaseModel):
@@ -29,39 +29,41 @@ class Record(Answer):
     schedule: str | None
     target: str
     payload: Any
-    detail: Any
+    detail: dict[str, Any] | None = Field(description="what this intent adds, such as the reason of a cancel")
 
 
-class Scheduled(Answer):
-    """Hold a timer that is stored.
-
-    shape:   `outcome` is created; replaced: it took the place of a timer of its name; or unchanged: that timer stays.
-             `end` is the record that ended it, if it ended while the call waited
-    """
+class Stored(Answer):
+    """Hold a timer that was asked for, and is stored now."""
 
     timer_key: int
     due_date: datetime
-    outcome: str
-    end: Record | None = None
+    outcome: str = Field(
+        description="created; replaced: it took the place of a timer of its name; unchanged: that timer stays instead"
+    )
+
+
+class Scheduled(Stored):
+    """Hold a timer that is stored, and how it ended if it did while the call waited."""
+
+    end: Record | None = Field(None, description="the record that ended it; null: it has not ended yet")
 
 
 class TimerState(Answer):
     """Hold one timer, pending or ended.
 
-    shape:   `state` is PENDING or PAUSED, or how it ended: TRIGGERED, CANCELED or SKIPPED. `etag` is for `move`, and
-             None in a list, and over SQL
+    shape:   `etag` is for `move`, and None in a list, and over SQL
     """
 
     timer_key: int
-    state: str
+    state: str = Field(description="PENDING or PAUSED, or how it ended: TRIGGERED, CANCELED or SKIPPED")
     tenant_id: str
     name: str | None
     due_date: datetime
     schedule: str | None
     zone: str | None
     missed: str | None
-    occurrence: int
-    target: str
+    occurrence: int = Field(description="which of its schedule's occurrences this is")
+    target: str = Field(description="what its firing calls")
     payload: Any
     timer_type: str
     process_instance_key: int | None
@@ -69,7 +71,7 @@ class TimerState(Answer):
     target_element_id: str | None
     created_at: datetime
     ended_at: datetime | None
-    detail: Any
+    detail: Any = Field(description="what its last record adds")
     etag: str | None = None
 
 
@@ -82,8 +84,8 @@ class Changed(Answer):
 
     timer_key: int | None
     name: str | None
-    state: str
-    due_date: datetime | None = None
+    state: str = Field(description="the state that it has now")
+    due_date: datetime | None = Field(None, description="of a timer that was moved")
 
 
 class Line(Answer):
@@ -104,16 +106,14 @@ class Line(Answer):
 
 
 class BulkChanged(Answer):
-    """Hold what became of many timers.
+    """Hold what became of many timers."""
 
-    shape:   `changed` counts those of the `matched` that had not ended or changed meanwhile; `unsure` how many more may
-             have been changed; `left_out` how many others a cancel spares, because instances of processes wait for them
-    """
-
-    matched: int
-    changed: int
-    unsure: int
-    left_out: int = 0
+    matched: int = Field(description="that the filter found")
+    changed: int = Field(description="of those; the others had ended or changed meanwhile")
+    unsure: int = Field(description="so many more may have been changed: the answer was lost")
+    left_out: int = Field(
+        0, description="so many more match, and are left out: they belong to jobs and instances of processes"
+    )
 
 
 class Explained(Answer):
@@ -126,12 +126,12 @@ class Explained(Answer):
 
 
 class Occurrence(Answer):
-    """Hold one occurrence that a rule will have; `note` says what a change of its zone's clock does to it."""
+    """Hold one occurrence that a rule will have."""
 
     number: int
     due_date: datetime
-    local: str
-    note: str | None
+    local: str = Field(description="the same on the clock of its zone")
+    note: str | None = Field(description="what a change of that clock does to it")
 
 
 class DeadLetter(Answer):
@@ -148,98 +148,28 @@ class DeadLetter(Answer):
     failed_attempts: int
     reason: str
     payload: Any
-    failures: Any
+    failures: Any = Field(description="how each of the last attempts failed")
 
 
 class Acted(Answer):
-    """Hold what was done with dead letters, or would be.
+    """Hold what was done with dead letters, or would be."""
 
-    shape:   the keys of those that were changed, the first that was given up coming first; `said` is the same for
-             people; `more`: others are left, which may be acted on after `again_in_s` seconds
-    """
-
-    timer_keys: tuple[int, ...]
-    said: str
-    more: bool
-    again_in_s: int
-
-
-class JobState(Answer):
-    """Hold a job, with what is known of it.
-
-    shape:   `withdrawn_at` is since when no app has its code; it is DISABLED, too. `paused_start` is when it would have
-             started, if its next start is paused; then it starts no more until that is resumed
-    """
-
-    name: str
-    function: str
-    state: str
-    every_s: float | None
-    schedule: str | None
-    zone: str
-    config: Any
-    next_start: datetime | None
-    run_id: str | None
-    progress: float | None
-    message: str | None
-    last_start: datetime | None
-    last_finish: datetime | None
-    last_success: datetime | None
-    last_outcome: str | None
-    last_reason: str | None
-    runs: int
-    successes: int
-    failures: int
-    crashes: int
-    consecutive_failures: int
-    disabled_at: datetime | None
-    disabled_why: str | None
-    cancel_why: str | None
-    consecutive_crashes: int
-    disabled_by: str | None
-    paused_start: datetime | None
-    paused_at: datetime | None
-    paused_why: str | None
-    paused_by: str | None
-    withdrawn_at: datetime | None
-
-
-class JobRun(Answer):
-    """Hold one run of a job.
-
-    shape:   `outcome` is how it ended, such as SUCCEEDED; `result` is what its function returned; `log` the last lines
-             that it printed
-    """
-
-    run_id: str
-    job: str
-    outcome: str | None
-    attempt: int
-    scheduled_at: datetime
-    started_at: datetime
-    ended_at: datetime | None
-    duration_s: float | None
-    reason: str | None
-    traceback: str | None
-    result: Any
-    log: str | None
+    timer_keys: tuple[int, ...] = Field(
+        description="of those that were changed; of dead letters, the oldest comes first"
+    )
+    said: str = Field(description="the same for people")
+    more: bool = Field(description="whether others are left")
+    again_in_s: int = Field(description="after so many seconds the others may be acted on")
 
 
 class Counted(Answer):
-    """Hold how many timers a verb would change, and the token that the real request brings.
-
-    shape:   `left_out` counts others, which a cancel spares, because instances of processes wait for them
-    """
+    """Hold how many timers a verb would change, and the token that the real request brings."""
 
     matched: int
+    left_out: int = Field(
+        0, description="so many more match, and are left out: they belong to jobs and instances of processes"
+    )
     token: str
-    left_out: int = 0
-
-
-class Started(Answer):
-    """Hold the key of a start that was asked for."""
-
-    timer_key: int
 
 
 class LeasePage(Answer):
@@ -257,17 +187,17 @@ class PlacePage(Answer):
 
 
 class TimersPage(Answer):
-    """Hold some of the timers that were found; `next` is None if there are no more."""
+    """Hold some of the timers that were found."""
 
     timers: tuple[TimerState, ...]
-    next: str | None
+    next: str | None = Field(description="the next request's `after`; null: there are no more")
 
 
 class LogPage(Answer):
     """Hold some records of the log; it may have none and yet not be the last page."""
 
     records: tuple[Record, ...]
-    next: int
+    next: int = Field(description="the next request's `after`")
 
 
 class RecordsPage(Answer):
@@ -283,13 +213,7 @@ class PreviewPage(Answer):
 
 
 class DeadLettersPage(Answer):
-    """Hold some dead letters; `next` is None if there are no more."""
+    """Hold some dead letters."""
 
     dead_letters: tuple[DeadLetter, ...]
-    next: str | None = None
-
-
-class JobsPage(Answer):
-    """Hold all jobs."""
-
-    jobs: tuple[JobState, ...]
+    next: str | None = Field(None, description="the next request's `after`; null: there are no more")

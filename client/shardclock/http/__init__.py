@@ -38,8 +38,6 @@ from shardclock.api.answers import (
     Changed,
     DeadLetter,
     Explained,
-    JobRun,
-    JobState,
     Line,
     Occurrence,
     Record,
@@ -67,6 +65,7 @@ from shardclock.api.errors import (
     Unavailable,
 )
 from shardclock.api.fields import Destination, New, NewLine, Put
+from shardclock.api.jobs import JobRun, JobState
 from shardclock.api.processes import (
     CanceledInstances,
     Deployed,

@@ -2,8 +2,9 @@
 
 from typing import Any, Unpack
 
-from shardclock.api.answers import Acted, DeadLetter, DeadLettersPage, JobRun, JobsPage, JobState, Started
+from shardclock.api.answers import Acted, DeadLetter, DeadLettersPage
 from shardclock.api.fields import Length
+from shardclock.api.jobs import JobRun, JobsPage, JobState, Started
 from shardclock.durations import seconds_of
 from shardclock.http import asked as ask
 from shardclock.http.asked import Letters

@@ -1,0 +1,92 @@
+"""Hold what is answered about jobs and their runs."""
+
+from datetime import datetime
+from typing import Any
+
+from pydantic import Field
+
+from shardclock.api.answers import Answer
+
+
+class JobState(Answer):
+    """Hold a job, with what is known of it.
+
+    shape:   a job with a `paused_start` starts no more until that start is resumed
+    """
+
+    name: str
+    function: str
+    state: str
+    every_s: float | None
+    schedule: str | None
+    zone: str
+    missed: str
+    overlap: str
+    priority: int
+    config: Any
+    policy: Any
+    next_start: datetime | None = Field(description="null: there is none, it is paused, or its rule is not planned yet")
+    paused_start: datetime | None = Field(description="when it would have started; null: its next start is not paused")
+    paused_at: datetime | None
+    paused_why: str | None
+    paused_by: str | None
+    waiting: int
+    retry_at: datetime | None
+    run_id: str | None
+    run_attempt: int | None
+    run_started_at: datetime | None
+    cancel_why: str | None = Field(description="why its run is told to end")
+    progress: float | None
+    message: str | None
+    last_start: datetime | None
+    last_finish: datetime | None
+    last_success: datetime | None
+    last_outcome: str | None
+    last_reason: str | None
+    runs: int
+    successes: int
+    failures: int
+    crashes: int
+    consecutive_failures: int
+    consecutive_crashes: int
+    p50_s: float | None
+    p99_s: float | None
+    disabled_at: datetime | None
+    disabled_why: str | None
+    disabled_by: str | None
+    withdrawn_at: datetime | None = Field(description="since when no app has its code; it is DISABLED, too")
+
+
+class JobRun(Answer):
+    """Hold one run of a job.
+
+    shape:   `outcome` is how it ended, such as SUCCEEDED; `result` is what its function returned
+    """
+
+    run_id: str
+    job: str
+    outcome: str | None = Field(description="null: it has not ended")
+    attempt: int
+    scheduled_at: datetime
+    started_at: datetime
+    running_at: datetime | None
+    ended_at: datetime | None
+    duration_s: float | None
+    reason: str | None
+    traceback: str | None
+    result: Any
+    progress: float | None
+    message: str | None
+    log: str | None = Field(description="the last lines that it printed")
+
+
+class Started(Answer):
+    """Hold the key of a start that was asked for."""
+
+    timer_key: int
+
+
+class JobsPage(Answer):
+    """Hold all jobs."""
+
+    jobs: tuple[JobState, ...]
