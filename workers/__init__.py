@@ -34,7 +34,7 @@ handler does to its process, it fails alone. The code of such a process is `shar
     route           a stored endpoint, checked (pure)
     breaker         how many deliveries an endpoint may have in flight now, after what it answered (pure)
 
-    runs            how runs of jobs are made
+    runs            how runs of jobs are made; `needs` is what the process of a run is asked for
     app             the user's modules, which `shardclock.executor.describe` imports in a process of its own
     python_environment      what such a process inherits from the shell
 

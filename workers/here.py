@@ -11,8 +11,8 @@ from shardclock.executor.handlers import HandlerCalls
 from shardclock.executor.runs import Runs
 from shardclock_server.sql.deliveries.claim import ClaimedDelivery
 from shardclock_server.workers.handler import HandlerSpec
+from shardclock_server.workers.needs import Needs
 from shardclock_server.workers.process import CallResult, envelope_of
-from shardclock_server.workers.runs.needs import Needs
 
 
 class HandlerHere:

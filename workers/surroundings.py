@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from shardclock_server.keepers.clock import PostgresClock
 from shardclock_server.workers.attempts import Jitter
 from shardclock_server.workers.endpoint_queue import Send
-from shardclock_server.workers.runs.ahead import AHEAD_MAX
-from shardclock_server.workers.runs.needs import Needs
+from shardclock_server.workers.needs import Needs
+
+AHEAD_MAX = 32
 
 
 def any_has_it(needs: Needs) -> bool:  # noqa: ARG001 - what is asked for makes no difference

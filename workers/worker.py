@@ -9,8 +9,8 @@ from shardclock_server.sql.cluster.holders import Incarnation
 from shardclock_server.sql.dsn import Dsn
 from shardclock_server.workers.deliveries import Deliveries
 from shardclock_server.workers.handler import HandlerSpec
+from shardclock_server.workers.needs import Needs
 from shardclock_server.workers.process import HandlerProcess
-from shardclock_server.workers.runs.needs import Needs
 from shardclock_server.workers.runs.process import RunProcess
 from shardclock_server.workers.runs.runner import JobRunner, RunLimits
 from shardclock_server.workers.settings import WorkerSettings

@@ -15,7 +15,7 @@ from shardclock_server.jobs.spec import JobSpec
 from shardclock_server.keepers.heartbeat import HolderEnded
 from shardclock_server.sql.cluster.holders import WORKER, Incarnation
 from shardclock_server.sql.jobs.runs import BegunRun
-from shardclock_server.workers.runs.needs import Needs
+from shardclock_server.workers.needs import Needs
 from shardclock_server.workers.settings import WorkerSettings
 from shardclock_server.workers.surroundings import Surroundings, any_has_it
 from shardclock_server.workers.user_process import NotCalled, ProcessDied

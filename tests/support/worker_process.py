@@ -29,8 +29,8 @@ from shardclock_server.keepers.heartbeat import HolderEnded
 from shardclock_server.sql.cluster.holders import WORKER
 from shardclock_server.sql.deliveries.claim import ClaimedDelivery
 from shardclock_server.workers.handler import HandlerSpec
+from shardclock_server.workers.needs import Needs
 from shardclock_server.workers.process import CallResult, envelope_of
-from shardclock_server.workers.runs.needs import Needs
 from shardclock_server.workers.settings import WorkerSettings
 from shardclock_server.workers.user_process import ProcessDied
 from shardclock_server.workers.worker import Worker

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from shardclock_server.keepers.heartbeat import HolderEnded
 from shardclock_server.sql.cluster.holders import WORKER, Incarnation
 from shardclock_server.workers.handler import HandlerSpec
-from shardclock_server.workers.runs.needs import Needs
+from shardclock_server.workers.needs import Needs
 from shardclock_server.workers.runs.process import RunProcess
 from shardclock_server.workers.settings import WorkerSettings
 from shardclock_server.workers.worker import Worker

@@ -10,7 +10,6 @@ AHEAD_S = 0.02  # a run that took less is short
 # A short run counts for so long after its end. What is begun ahead waits about as long. A turn of the runner's loop
 # ends runs, and then looks for others. It takes less than this: else none would count any more when it looks.
 ENDED_S = 0.05
-AHEAD_MAX = 32
 IN_VAIN_S = 10.0  # nothing is begun ahead for so long after a run has waited in vain
 
 
@@ -20,7 +19,7 @@ class RunAhead:
     units:   seconds of the monotonic clock
     """
 
-    def __init__(self, most: int = AHEAD_MAX) -> None:
+    def __init__(self, most: int) -> None:
         self._ended_s: deque[float] = deque(maxlen=most)
         self._again_s = float("-inf")
 

@@ -11,8 +11,8 @@ from shardclock.reason import reason_of
 from shardclock_server.jobs.ending import Asked, Ending, Jitter, crash_of, ending_of, too_long
 from shardclock_server.jobs.states import RunOutcome
 from shardclock_server.sql.jobs.runs import BegunRun, EndedRun
+from shardclock_server.workers.needs import Needs
 from shardclock_server.workers.runs.lifetime import Lifetime
-from shardclock_server.workers.runs.needs import Needs
 from shardclock_server.workers.runs.process import RunProcess
 from shardclock_server.workers.runs.report import RunReport
 from shardclock_server.workers.user_process import NotCalled, ProcessDied

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Protocol
 
 from shardclock.reason import reason_of
-from shardclock_server.workers.runs.ahead import AHEAD_MAX, RunAhead
-from shardclock_server.workers.runs.needs import Needs
+from shardclock_server.workers.needs import Needs
+from shardclock_server.workers.runs.ahead import RunAhead
 from shardclock_server.workers.runs.process import RunProcess
+from shardclock_server.workers.surroundings import AHEAD_MAX
 
 BUSY_S = 0.005  # while short runs end, a new one waits so long for a process that is busy, before it wakes an idle one
 

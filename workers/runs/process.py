@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from shardclock import CallOutcome, RunOrder, Seen
 from shardclock.executor.actors import RunActor
 from shardclock.executor.frames import IS_ALIVE
-from shardclock_server.workers.runs.needs import Needs
+from shardclock_server.workers.needs import Needs
 from shardclock_server.workers.user_process import NotCalled, ProcessDied, UserProcess, start_actor
 
 CALLS_MAX = 3  # at the same time in one process: the run, a look at it, and the word to end

@@ -14,10 +14,10 @@ from shardclock_server.keepers.keeper import Loop, Part
 from shardclock_server.keepers.registration import Registration
 from shardclock_server.sql.jobs.declare import FORGOTTEN_MAX, MENDED_MAX, mend_job_waits, prune_runs, tend_jobs
 from shardclock_server.sql.jobs.runs import BegunRun, EndedRun, RunsInHand, begin_runs
+from shardclock_server.workers.needs import Needs
 from shardclock_server.workers.runs.lifetime import MARGIN_S
 from shardclock_server.workers.runs.live import START_AGAIN_S, LiveRun
 from shardclock_server.workers.runs.look_planner import LookPlanner
-from shardclock_server.workers.runs.needs import Needs
 from shardclock_server.workers.runs.places import BUSY_S, Places, not_started
 from shardclock_server.workers.runs.process import RunProcess
 from shardclock_server.workers.runs.table import RunTable
@@ -144,7 +144,7 @@ class JobRunner(Part):
 
     async def until_ended(self) -> None:
         """Wait until no run is under way, and write how all of them ended."""
-        while (tasks := self._table.tasks) or len(self._writer):
+        while (tasks := self._table.tasks) or self._table.ending:
             if tasks:
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             await self.turn(may_begin=False)
@@ -174,7 +174,7 @@ class JobRunner(Part):
         """
         until_s = time.monotonic() + CLOSE_S
         await self._writer.write_ends()
-        while len(self._writer) and time.monotonic() < until_s:  # somebody has locked their jobs
+        while self._table.ending and time.monotonic() < until_s:  # somebody has locked their jobs
             await asyncio.sleep(CLOSE_S / 10)
             await self._writer.write_ends()
 
@@ -199,7 +199,7 @@ class JobRunner(Part):
             reserving=self._places.room_reserving if self._specs else 0,
             lease_s=self._settings.lease_s,
             # A lost run has left the hand, and its process may live for a moment.
-            hand=RunsInHand(self._table.timer_keys, self._writer.ending),
+            hand=RunsInHand(self._table.timer_keys, self._table.ending),
             look=look,
         )
         self._table.take(begun.runs, now_s=sent_s)
@@ -245,7 +245,7 @@ class JobRunner(Part):
             run,
             policy,
             lease_until_s=sent_s + self._settings.lease_s - MARGIN_S,
-            called=self._call,
+            called=lambda it: self._writer.call(it.run),
             ends=lambda it, why: self._writer.terminate(it.run, why),
             jitter=self._jitter,
         )
@@ -258,7 +258,7 @@ class JobRunner(Part):
         ended = await live.make()
         self._table.end_making(live.run.claim)
         if live.is_lost or not live.is_called:
-            self._writer.uncall(live.run)
+            self._table.uncall(live.run)
         if not live.is_lost:
             self._writer.end(ended)  # before anything that may fail: else its job would wait for this end for ever
             self._tell_failed(live.run, ended.ending)
@@ -280,7 +280,3 @@ class JobRunner(Part):
                 reason=ending.reason,
                 traceback=ending.traceback,
             )
-
-    def _call(self, live: LiveRun) -> None:
-        self._table.call(live)
-        self._writer.call(live.run)

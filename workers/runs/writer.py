@@ -1,15 +1,14 @@
-"""What runs do and how they end, until Postgres has taken it."""
+"""What runs do and how they end is written."""
 
 import asyncio
 import time
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TypeVar
 
 from structlog.typing import FilteringBoundLogger
 
-from shardclock_server.jobs.states import JobState, RunOutcome
+from shardclock_server.jobs.states import RunOutcome
 from shardclock_server.keepers.loops import one_line
 from shardclock_server.sql.deliveries.claim import Claim
 from shardclock_server.sql.halves import values_at_fault, write_in_halves
@@ -17,18 +16,15 @@ from shardclock_server.sql.jobs.runs import BegunRun, EndedRun, How, advance_run
 from shardclock_server.sql.session import Session, StatementRefused
 from shardclock_server.workers.runs.table import RunTable
 
-T = TypeVar("T")
 ENDS_MAX = 200  # by one statement
 ENDS_GAP_S = 0.02  # between two such statements: one that ends ten runs costs little more than one for one
 CALLED_S = 0.1  # a run that goes on for so long is shown as RUNNING; the end of a shorter one tells that it was called
 
-_Advance = tuple[BegunRun, str, str | None]
-
 
 class RunWriter:
-    """Keep what runs do and how they end, and write it: nothing is forgotten before Postgres has said so.
+    """Write what runs do and how they end, as the table has it: it forgets nothing before Postgres has taken it.
 
-    A run is in hand until then. Who is to write sets `soon`.
+    `soon` is set when there is something to write.
     """
 
     def __init__(
@@ -45,63 +41,37 @@ class RunWriter:
         self._table = table
         self._soon = soon
         self._log = log
-        self._advances: list[_Advance] = []
-        self._called: dict[Claim, float] = {}  # when, by the monotonic clock
-        self._unshown: dict[Claim, BegunRun] = {}  # as RUNNING, of those that were called
-        self._ends: list[EndedRun] = []
         self._ended_at_s = float("-inf")
         self.is_gathering = False  # ends wait for others, to be written by the same statement
 
-    def __len__(self) -> int:
-        """Count the runs whose ends are not written yet."""
-        return len(self._ends)
-
-    @property
-    def ending(self) -> list[int]:
-        """Return the deliveries of the runs whose ends are not written yet."""
-        return [it.run.timer_key for it in self._ends]
-
     def call(self, run: BegunRun) -> None:
         """Say that a run's function is called now."""
-        self._called[run.claim], self._unshown[run.claim] = time.monotonic(), run
-        asyncio.get_running_loop().call_later(CALLED_S, self._show, run)
-
-    def uncall(self, run: BegunRun) -> None:
-        """Forget that a run's function was called: it was not, or the run is somebody else's."""
-        self._called.pop(run.claim, None)
-        self._unshown.pop(run.claim, None)
+        self._table.call(run, now_s=time.monotonic())
+        asyncio.get_running_loop().call_later(CALLED_S, self._show_soon, run)
 
     def terminate(self, run: BegunRun, reason: str) -> None:
         """Say that a run is to end now."""
-        if self._unshown.pop(run.claim, None) is not None:
-            self._advances.append((run, JobState.RUNNING.value, None))
-        self._advances.append((run, JobState.TERMINATING.value, reason))
+        self._table.terminate(run, reason)
         self._soon.set()
 
     def end(self, ended: EndedRun) -> None:
         """Say how a run has ended."""
-        self._ends.append(ended)
+        self._table.end(ended)
         if not self.is_gathering:
             self.is_gathering = True
             wait_s = max(0.0, self._ended_at_s + ENDS_GAP_S - time.monotonic())
             asyncio.get_running_loop().call_later(wait_s, self._end_soon)
 
     async def write_advances(self) -> None:
-        """Write what runs do now; what concerns a job that somebody has locked is written by a later call.
+        """Write what runs do now; what concerns a locked job is written by a later call.
 
         errors:  StoreUnavailable  the outcome is unknown: call again
         """
-        until_s = time.monotonic() - CALLED_S
-        for run in list(self._unshown.values()):
-            if self._called[run.claim] <= until_s:
-                del self._unshown[run.claim]
-                self._advances.append((run, JobState.RUNNING.value, None))
+        self._table.show(called_until_s=time.monotonic() - CALLED_S)
         locked: frozenset[Claim] = frozenset()
-        while said := _first_of_each(
-            (it for it in self._advances if it[0].claim not in locked), key=lambda it: it[0].claim
-        ):
+        while said := self._table.advances(locked):
             locked |= await advance_runs(self._session, self._holder, said)
-            self._advances = [it for it in self._advances if it not in said or it[0].claim in locked]
+            self._table.advance(said, locked)
 
     async def write_ends(self) -> bool:
         """End what has ended, as far as its jobs are not locked: what is left is written by a later call.
@@ -109,11 +79,9 @@ class RunWriter:
         shape:   whether an end was written
         errors:  StoreUnavailable  the outcome is unknown: call again
         """
-        written, left = False, len(self._ends)  # those that come meanwhile may wait for others
+        written, left = False, len(self._table.ending)  # those that come meanwhile may wait for others
         locked: set[Claim] = set()
-        while one_of_each_job := _first_of_each(
-            (it for it in self._ends[:left] if it.run.claim not in locked), key=lambda it: it.run.job
-        ):
+        while one_of_each_job := self._table.ends(left, locked):
             await self.write_advances()  # a run may have been told to end, and have ended, since
             now_s = time.monotonic()
             batch = [self._told(it, now_s) for it in one_of_each_job[:ENDS_MAX]]
@@ -126,7 +94,7 @@ class RunWriter:
                 await record_late_runs(self._session, late)
             locked.update(claim for claim, end in how.items() if end is How.LOCKED)
             taken = [it.run for it in batch if it.run.claim not in locked]
-            self._forget(taken)
+            self._table.drop(taken)
             written, left = written or bool(taken), left - len(taken)
         return written
 
@@ -158,25 +126,10 @@ class RunWriter:
         self.is_gathering = False
         self._soon.set()
 
-    def _show(self, run: BegunRun) -> None:
-        if run.claim in self._unshown:  # nobody has been told yet that it was called, nor how it ended
+    def _show_soon(self, run: BegunRun) -> None:
+        if self._table.is_unshown(run):
             self._soon.set()
 
     def _told(self, ended: EndedRun, now_s: float) -> EndedRun:
-        called_s = self._called.get(ended.run.claim)
-        return ended if called_s is None else ended._replace(called_s=now_s - called_s)
-
-    def _forget(self, taken: Sequence[BegunRun]) -> None:
-        claims = {run.claim for run in taken}
-        self._ends = [it for it in self._ends if it.run.claim not in claims]
-        self._advances = [it for it in self._advances if it[0].claim not in claims]
-        for run in taken:
-            self.uncall(run)
-        self._table.drop(taken)
-
-
-def _first_of_each(items: Iterable[T], key: Callable[[T], Hashable]) -> list[T]:
-    first: dict[Hashable, T] = {}
-    for it in items:
-        first.setdefault(key(it), it)
-    return list(first.values())
+        called_s = self._table.called_s(ended.run, now_s=now_s)
+        return ended if called_s is None else ended._replace(called_s=called_s)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from shardclock_server.workers.runs.ahead import AHEAD_MAX, AHEAD_S, ENDED_S, IN_VAIN_S, RunAhead
+from shardclock_server.workers.runs.ahead import AHEAD_S, ENDED_S, IN_VAIN_S, RunAhead
+from shardclock_server.workers.surroundings import AHEAD_MAX
 
 
 def ahead_after(*took_s: float) -> RunAhead:
     """Make one that has learned of runs which ended at 0."""
-    ahead = RunAhead()
+    ahead = RunAhead(AHEAD_MAX)
     for it in took_s:
         ahead.learn(it, now_s=0.0)
     return ahead
@@ -16,7 +17,7 @@ def ahead_after(*took_s: float) -> RunAhead:
 def test_as_many_may_be_begun_ahead_as_short_runs_have_ended_just_now() -> None:
     ahead = ahead_after(0.001, AHEAD_S / 2, AHEAD_S, 60.0)
 
-    assert RunAhead().most(0.0) == 0
+    assert RunAhead(AHEAD_MAX).most(0.0) == 0
     assert [ahead.most(0.0), ahead.most(ENDED_S * 0.9), ahead.most(ENDED_S)] == [2, 2, 0]
 
 

@@ -15,7 +15,7 @@ import shardclock_server.workers.runs.writer
 from shardclock_server.sql.deliveries.claim import Claim
 from shardclock_server.sql.jobs.runs import Begun, EndedRun, How, begin_runs, end_runs
 from shardclock_server.sql.session import Session
-from shardclock_server.workers.runs.needs import Needs
+from shardclock_server.workers.needs import Needs
 from shardclock_server.workers.settings import WorkerSettings
 from shardclock_server.workers.worker import Worker
 from tests.support.factories import HolderClient, query
@@ -85,7 +85,7 @@ async def test_a_start_is_not_skipped_because_of_a_run_whose_end_waits(
 
     async with one_has_ended(dsn, shard) as (worker, gate):
         gate.set()
-        await eventually(lambda: len(worker.runs._writer) == 1)
+        await eventually(lambda: len(worker.runs._table.ending) == 1)
         await query(dsn, "select shardclock.run_job('refresh')")
         await fire(shard)
         worker.runs.look_soon()
@@ -109,9 +109,9 @@ async def test_a_start_is_not_skipped_because_of_a_run_that_ended_while_another_
         await query(dsn, "select shardclock.run_job('first')")
         await fire(shard)
         worker.runs.look_soon()
-        await eventually(lambda: len(writer) == 1)
+        await eventually(lambda: len(writer._table.ending) == 1)
         gate.set()
-        await eventually(lambda: len(writer) == 2)
+        await eventually(lambda: len(writer._table.ending) == 2)
         await query(dsn, "select shardclock.run_job('refresh')")
         await fire(shard)
         worker.runs.look_soon()
@@ -138,7 +138,7 @@ async def test_a_run_whose_end_waits_has_not_crashed_whatever_a_clock_says(
         with monkeypatch.context() as locked:
             locked.setattr(shardclock_server.workers.runs.writer, "end_runs", find_locked)
             gate.set()
-            await eventually(lambda: len(worker.runs._writer) == 1)
+            await eventually(lambda: len(worker.runs._table.ending) == 1)
             await query(dsn, "update shardclock.deliveries set claimed_until = now() - interval '1 second'")
             locked.setattr(shardclock_server.workers.runs.runner, "begin_runs", begin)
             worker.runs.look_soon()

@@ -136,7 +136,7 @@ async def test_a_run_that_ends_at_a_drain_while_its_job_is_locked_for_a_moment_i
         await lock.start()
         await connection.execute("select from shardclock.jobs for update")
         gate.set()
-        await eventually(lambda: len(worker.runs._writer) == 1)
+        await eventually(lambda: len(worker.runs._table.ending) == 1)
         write_rest = worker.runs.hand_back
 
         async def write_rest_then_unlock() -> None:

@@ -15,8 +15,8 @@ from shardclock.captured import LOG_CHARS_MAX
 from shardclock_server.jobs.ending import Asked
 from shardclock_server.jobs.states import RunOutcome
 from shardclock_server.sql.jobs.runs import EndedRun
+from shardclock_server.workers.needs import Needs
 from shardclock_server.workers.runs.live import LiveRun
-from shardclock_server.workers.runs.needs import Needs
 from tests.support import ROOT
 from tests.support.jobs import job_policy
 from tests.support.runs import begun_run

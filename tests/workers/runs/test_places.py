@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from shardclock_server.workers.needs import Needs
 from shardclock_server.workers.runs.ahead import AHEAD_S, ENDED_S
-from shardclock_server.workers.runs.needs import Needs
 from shardclock_server.workers.runs.places import Places
 from shardclock_server.workers.runs.process import RunProcess
 from tests.support.runs import FakeRunProcess, RunProcesses

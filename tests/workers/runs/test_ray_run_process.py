@@ -13,7 +13,7 @@ import ray
 from shardclock import Canceled, Completed, RunOrder
 from shardclock.executor import call_server, importing, runs
 from shardclock.executor.actors import RunActor
-from shardclock_server.workers.runs.needs import Needs
+from shardclock_server.workers.needs import Needs
 from shardclock_server.workers.runs.process import RayRunProcess, has_node
 from shardclock_server.workers.user_process import NotCalled, ProcessDied
 from tests.support.user_actors import Remote, Started

@@ -209,7 +209,7 @@ async def test_nothing_is_remembered_of_a_run_that_another_worker_has_ended(dsn:
         await eventually(lambda: processes.started[0][1].killed)
         await eventually(lambda: not worker.runs._table.live)
 
-        assert not worker.runs._writer._called
+        assert not worker.runs._table._called_s
 
 
 async def test_what_a_run_says_is_seen_while_it_runs(dsn: str, shard: HolderClient) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shardclock_server.workers.runs.needs import Needs
+from shardclock_server.workers.needs import Needs
 from shardclock_server.workers.settings import WorkerSettings
 from tests.support.factories import HolderClient, query
 from tests.support.job_runs import declare, fire, job_of, outcomes

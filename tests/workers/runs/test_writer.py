@@ -97,7 +97,7 @@ async def test_a_run_that_was_not_called_after_all_is_not_told_to_be(
     run, writer = await begun(dsn, shard, worker)
 
     writer.call(run)
-    writer.uncall(run)
+    writer._table.uncall(run)
     writer.end(EndedRun(run, Ending(RunOutcome.INTERRUPTED, delay_s=0.0)))
     await writer.write_ends()
 
@@ -146,7 +146,7 @@ async def test_an_end_that_postgres_refuses_is_ended_without_what_it_says_and_ke
     writer.end(EndedRun(last, Ending(RunOutcome.SUCCEEDED)))
     assert await writer.write_ends()
 
-    assert len(writer) == 0
+    assert len(writer._table.ending) == 0
     assert await outcomes(dsn, "first") == await outcomes(dsn, "last") == {"SUCCEEDED": 1}
     (run,) = await runs_of(dsn, "refused")
     assert run.outcome == "FAILED"
@@ -164,7 +164,7 @@ async def test_an_end_that_postgres_refuses_whatever_it_says_is_left_to_its_leas
     writer.end(EndedRun(other, Ending(RunOutcome.SUCCEEDED)))
     assert await writer.write_ends()
 
-    assert len(writer) == 0
+    assert len(writer._table.ending) == 0
     assert await outcomes(dsn, "other") == {"SUCCEEDED": 1}
     assert await outcomes(dsn, "refused") == {"going": 1}
 
@@ -199,7 +199,7 @@ async def test_ends_of_locked_jobs_keep_no_others_waiting_however_many_they_are(
             await client.execute("select from shardclock.jobs where name = 'locked' for update")
             assert await writer.write_ends()
             assert await outcomes(dsn, "other") == {"SUCCEEDED": 1}
-            assert len(writer) == 1
+            assert len(writer._table.ending) == 1
     finally:
         await client.close()
     assert await writer.write_ends()
