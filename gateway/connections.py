@@ -42,10 +42,6 @@ class Connections:
         """Count the open connections."""
         return len(self._open)
 
-    def count_of(self, address: str) -> int:
-        """Count the open connections of a client's address."""
-        return self._by_address[site_of(address)]
-
     def admit(self, connection: Connection, address: str) -> bool:
         """Take a new connection in, in the place of an idle one if need be; False: there is no room."""
         site = site_of(address)

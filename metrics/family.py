@@ -84,11 +84,6 @@ class Family:
     summed: bool = False
 
     @property
-    def full_name(self) -> str:
-        """Return the name that Prometheus shows."""
-        return f"{PREFIX}{self.name}{'_total' if self.kind == 'counter' else ''}"
-
-    @property
     def label_names(self) -> list[str]:
         """Return the names of its labels."""
         return [label.name for label in self.labels]

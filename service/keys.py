@@ -150,16 +150,6 @@ async def revoke(session: Session, prefix: str) -> Revoked:
     return Revoked(f"{_named(found[0])} was revoked already", changed=False)
 
 
-async def authenticate(session: Session, text: str) -> ApiKey:
-    """Say whose key this is.
-
-    errors:  UnknownKey        it is nobody's, or it has expired or was revoked
-             StoreUnavailable  no answer in time
-    """
-    (found,) = await authenticate_all(session, [text])
-    return found_or_refused(found)
-
-
 def is_api_key(text: str) -> bool:
     """Say whether a text has the form of a key."""
     return KEY.fullmatch(text) is not None

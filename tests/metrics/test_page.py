@@ -25,6 +25,7 @@ from shardclock_server.metrics.family import JOB_NAME, LOOP, PREFIX, SHARD, TARG
 from shardclock_server.metrics.page import metrics_of, of_exporter
 from shardclock_server.metrics.report import Histogram, Sample
 from tests.support import ROOT
+from tests.support.metric_names import shown_name
 
 DECLARED = {**REPORTED, **READ}
 FAMILIES = [*REPORTED.values(), *READ.values()]
@@ -116,7 +117,7 @@ def test_a_name_keeps_to_prometheus_conventions(family: Family) -> None:
     assert re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", family.name)
     assert not NO_UNITS.search(family.name)
     assert not family.name.endswith(("_total", "_count", "_sum", "_bucket", "_info"))
-    assert family.full_name.endswith("_total") == (family.kind == "counter")
+    assert shown_name(family).endswith("_total") == (family.kind == "counter")
     assert family.help.endswith(".")
     assert "\n" not in family.help
     if any(unit in family.name for unit in UNITS):

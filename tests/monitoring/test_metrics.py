@@ -13,10 +13,9 @@ from prometheus_client.registry import Collector
 
 from shardclock_server.cluster.families import REPORTED
 from shardclock_server.metrics.families import OF_EXPORTER, READ
-from shardclock_server.metrics.family import Family
-from shardclock_server.metrics.page import metrics_of, of_exporter
-from shardclock_server.metrics.report import Histogram, Sample
+from shardclock_server.metrics.page import of_exporter
 from tests.support import ROOT
+from tests.support.metric_names import metric_of, shown_name
 from tests.support.prometheus import promtool
 from tests.support.rules import RULES, RUNBOOKS, alerts
 
@@ -29,8 +28,8 @@ PANELS = [
     for panel in board["panels"]
     if panel["type"] != "row"
 ]
-FAMILIES = {family.full_name: family for family in [*REPORTED.values(), *READ.values()]}
-NAMES = FAMILIES.keys() | {family.full_name for family in OF_EXPORTER.values()}
+FAMILIES = {shown_name(family): family for family in [*REPORTED.values(), *READ.values()]}
+NAMES = FAMILIES.keys() | {shown_name(family) for family in OF_EXPORTER.values()}
 ASKED = re.compile(r"(?<![\w:])shardclock_\w+(?![\w:])")
 
 
@@ -38,23 +37,11 @@ class Page(Collector):
     """Every family that there is, each with one series: what an exporter serves when everybody reports everything."""
 
     def collect(self) -> Any:
-        yield from metrics_of(
-            [Sample(family.name, _any(family), 1.0) for family in FAMILIES.values() if family.kind != "histogram"],
-            [
-                Histogram(family.name, _any(family), (1,) * (len(family.edges) + 1), 1.0)
-                for family in FAMILIES.values()
-                if family.kind == "histogram"
-            ],
-            {**REPORTED, **READ},
-        )
+        yield from map(metric_of, FAMILIES.values())
         yield from of_exporter(sources=1, reports=1, refused=0)
 
     def describe(self) -> list[Metric]:
         return []
-
-
-def _any(family: Family) -> tuple[str, ...]:
-    return tuple(min(label.values) for label in family.labels)
 
 
 def test_promtool_finds_nothing_to_better_in_any_metric() -> None:

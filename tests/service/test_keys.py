@@ -17,10 +17,11 @@ from shardclock_server.service.keys import (
     UnknownKey,
     UnknownPrefix,
     allows,
-    authenticate,
+    authenticate_all,
+    found_or_refused,
     new_key,
 )
-from shardclock_server.sql.keys.keys import WantedKey, list_keys
+from shardclock_server.sql.keys.keys import ApiKey, WantedKey, list_keys
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.duration import parse_duration
 from tests.support.factories import query
@@ -44,10 +45,16 @@ async def gateway(dsn: str) -> AsyncIterator[Session]:
         yield client
 
 
+async def found(gateway: Session, text: str) -> ApiKey:
+    """Find a key as a gateway does."""
+    (key,) = await authenticate_all(gateway, [text])
+    return found_or_refused(key)
+
+
 async def refusal(gateway: Session, text: str) -> str:
-    """Send a key by which nobody is known; return the sentence that says so."""
+    """Send a key that no caller has; return the sentence that says so."""
     with pytest.raises(UnknownKey) as refused:
-        await authenticate(gateway, text)
+        await found(gateway, text)
     return str(refused.value)
 
 
@@ -66,7 +73,7 @@ def test_each_key_has_a_prefix_to_be_shown_and_a_secret_that_is_not() -> None:
 async def test_a_caller_is_known_by_the_text_that_was_made(owner: Session, gateway: Session) -> None:
     made = await keys.make(owner, SHOP)
 
-    assert await authenticate(gateway, made.text) == made.key
+    assert await found(gateway, made.text) == made.key
     assert (made.key.tenant_id, made.key.scopes) == ("acme", ("read", "write"))
     assert made.sentence == f"key {made.key.prefix} ('webshop') of tenant 'acme' is made"
     assert made.text not in repr(made)
@@ -93,7 +100,7 @@ async def test_whatever_is_wrong_with_a_key_the_sentence_is_the_same(
     other_secret = good.text[:13] + new_key().text[13:]
     other_prefix = "sck_" + new_key().proof.prefix + good.text[12:]
 
-    assert await authenticate(gateway, good.text) == good.key
+    assert await found(gateway, good.text) == good.key
     for text in (
         other_secret, other_prefix, revoked.text, expired.text, new_key().text, "", "sck_", good.text[:-1],
         good.text + "A", good.text + "\n", " " + good.text, good.text.upper(), 10_000 * "a", "\udcff", "sck_\x00",
@@ -159,9 +166,8 @@ async def test_a_rotation_leaves_a_day_to_change_to_the_new_key(owner: Session, 
 
     new = await keys.rotate(owner, old.key.prefix)
 
-    found = await authenticate(gateway, old.text)
-    assert found.expires_at == new.key.created_at + timedelta(days=1)
-    assert await authenticate(gateway, new.text) == new.key
+    assert (await found(gateway, old.text)).expires_at == new.key.created_at + timedelta(days=1)
+    assert await found(gateway, new.text) == new.key
     assert (new.key.name, new.key.tenant_id, new.key.scopes) == ("webshop", "acme", ("read", "write"))
     assert re.fullmatch(
         rf"key {new.key.prefix} \('webshop'\) of tenant 'acme' is made;"

@@ -1,0 +1,23 @@
+"""Metrics with one series each, and their names, as Prometheus reads them."""
+
+from prometheus_client.core import Metric
+
+from shardclock_server.metrics.family import Family
+from shardclock_server.metrics.page import metrics_of
+from shardclock_server.metrics.report import Histogram, Sample
+
+
+def metric_of(family: Family) -> Metric:
+    """Return the metric that a page shows if one series of it is reported."""
+    labels = tuple(min(label.values) for label in family.labels)
+    samples, histograms = [Sample(family.name, labels, 1.0)], list[Histogram]()
+    if family.kind == "histogram":
+        samples, histograms = [], [Histogram(family.name, labels, (1,) * (len(family.edges) + 1), 1.0)]
+    (metric,) = metrics_of(samples, histograms, {family.name: family})
+    return metric
+
+
+def shown_name(family: Family) -> str:
+    """Return the name that a page shows; of a histogram, the name before `_bucket`, `_count` and `_sum`."""
+    metric = metric_of(family)
+    return str(metric.name if family.kind == "histogram" else metric.samples[0].name)
