@@ -1,5 +1,6 @@
 """How a consumer's work can fail, and which errors of a driver pass by themselves."""
 
+import re
 import socket
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -14,6 +15,11 @@ PASSING = ("08", "40", "53", "57", "55P03", "25P03", "25P04", "25006")
 OF_STATEMENT = ("40", "55P03", "57014")
 # Of both drivers and of SQLAlchemy, without a SQLSTATE: the connection can't be used any more, or could not be opened.
 OF_CONNECTION = {"OperationalError", "InterfaceError", "InternalClientError"}
+# Sentences with which Postgres refuses a login. A driver on libpq has no SQLSTATE of a connection that failed.
+REFUSED_LOGIN = re.compile(
+    r"password authentication failed for user|no pg_hba\.conf entry for|pg_hba\.conf rejects connection"
+    r'|(role|database) ".*" does not exist|role ".*" is not permitted to log in'
+)
 
 
 class GroupDiffers(Exception):
@@ -88,8 +94,8 @@ def is_passing(error: BaseException) -> bool:
         return True
     if sqlstate := sqlstate_of(error):
         return sqlstate.startswith(PASSING)
-    if isinstance(error, ValueError):
-        return False  # asyncpg's: a value or a DSN that can't be
+    if isinstance(error, ValueError) or is_refused_login(error):
+        return False  # a ValueError is asyncpg's: a value or a DSN that can't be
     return isinstance(error, OSError) or any(kind.__name__ in OF_CONNECTION for kind in type(error).__mro__)
 
 
@@ -98,6 +104,12 @@ def spares_connection(error: BaseException) -> bool:
     if not isinstance(error, Exception) or isinstance(error, TimeoutError):
         return False
     return not is_passing(error) or sqlstate_of(error).startswith(OF_STATEMENT)
+
+
+def is_refused_login(error: BaseException) -> bool:
+    """Say whether libpq could not connect because Postgres refused the login, if Postgres says so in English."""
+    failed = ((it, getattr(it, "pgconn", None)) for it in _causes_of(error))
+    return any(conn and (conn.needs_password or REFUSED_LOGIN.search(str(it))) for it, conn in failed)
 
 
 def is_unknown_host(error: BaseException) -> bool:
