@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -44,7 +45,7 @@ def exit_of(error: Exception) -> tuple[int, str] | None:
             return code, _message_of(error)
     # Typer has its own copy of click, whose errors have no public name. They are recognized by their method.
     if hasattr(error, "format_message"):
-        return BAD_INPUT, f"{error.format_message()}{_given(error)} (see `shardclock --help`)"
+        return BAD_INPUT, f"{_refused_number(error) or error.format_message()} (see `shardclock --help`)"
     return None
 
 
@@ -71,7 +72,17 @@ def _dsn_variable() -> str | None:
     return next((name for name in (DSN, DSN_FILE) if name in given), None)
 
 
-def _given(error: BaseException) -> str:
-    """Return the value that typer refused, because typer's message leaves it out."""
+def _refused_number(error: Any) -> str | None:
+    """Return a sentence about an option or argument that is no number, or out of its bounds; None: it is neither.
+
+    typer's own sentence is pydantic's, which is for programmers and leaves the value out.
+    """
     cause = error.__cause__ or error.__context__
-    return f", not {shortened(cause.errors()[0]['input'])}" if isinstance(cause, ValidationError) else ""
+    if not isinstance(cause, ValidationError):
+        return None
+    param = error.param
+    name = max(param.opts, key=len) if param.opts[0].startswith("-") else (param.metavar or param.name).strip("[]")
+    kind = "whole number" if param.type_descriptor.annotation is int else "number"
+    least, most = param.min, param.max
+    bounds = "" if least is None else f" of at least {least}" if most is None else f" from {least} to {most}"
+    return f"{name} {shortened(cause.errors()[0]['input'])} is refused: choose a {kind}{bounds}"
