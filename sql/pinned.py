@@ -46,8 +46,8 @@ def settings_of(
     application: str, timeout_s: float, *, plans: Mapping[str, str], inherits: Collection[str]
 ) -> dict[str, str]:
     """Return the settings of a session, with those of its `plans`; settings that it `inherits` are the role's."""
-    # The server gives up shortly before the session does, so that it never works on a statement whose answer no caller
-    # waits for. And a frozen client must not keep due rows locked for longer than a statement may take.
+    # The server gives up shortly before the session does: otherwise it would work on a statement after its caller has
+    # left. And a frozen client must not keep due rows locked for longer than a statement may take.
     limit_ms = str(int(timeout_s * 900))
     return {
         "application_name": application,

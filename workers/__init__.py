@@ -29,12 +29,12 @@ handler does to its process, it fails alone. The code of such a process is `shar
 
     endpoints       all endpoints to which a worker has something to send
     endpoint_queue  the deliveries of one endpoint
-    webhook         what is sent in one, and what follows its answer (pure)
+    webhook         the message of one, and the settlement after its answer (pure)
     budget          how many webhooks a worker takes in hand, and of which tenant (pure)
     route           a stored endpoint, checked (pure)
     breaker         how many deliveries an endpoint may have in flight now, after what it answered (pure)
 
-    runs            how runs of jobs are made; `needs` is what the process of a run is asked for
+    runs            how runs of jobs are made; `needs` has the resources that a run asks for
     app             the user's modules, which `shardclock.executor.describe` imports in a process of its own
     python_environment      what such a process inherits from the shell
 

@@ -4,7 +4,7 @@
     answers  what is answered
     changes  what the state means that a verb leaves its timer in
     processes  what is answered about processes
-    jobs     what is answered about jobs
+    jobs     the answers about jobs and their runs
     errors   why something was not done, by class
 
 It needs neither HTTP nor a driver of Postgres; users import from `shardclock.http` and `shardclock.sql`.
