@@ -20,7 +20,6 @@ from tests.support.cli_asserts import (
     BIG,
     DONE,
     DOWN,
-    NOT_DONE,
     NOT_THERE,
     SECRET,
     WRONG_SCHEMA,
@@ -76,15 +75,6 @@ def test_refuses_what_makes_no_sense_before_it_asks_the_database(
 
 
 # scale
-
-
-def test_scales_what_is_wanted(shell: Shell) -> None:
-    assert shell("scale", 7, "--json").json.items() >= {"before": 2, "wanted": 7, "serving": 0}.items()
-    assert shell("status", "--json").json["shards_wanted"] == 7
-
-
-def test_scale_says_when_the_shards_do_not_come(shell: Shell) -> None:
-    assert shell("scale", 3, "--wait", "0.05", "--json").code == NOT_DONE
 
 
 # ramp, and what an outage left
@@ -218,19 +208,6 @@ def test_migrates_and_says_what_it_did(bare: str, capsys: pytest.CaptureFixture[
     }
     assert shell("migrate", "--json", SHARDCLOCK_DSN=bare).json == {"applied": [], "functions": []}
     assert "up to date" in shell("migrate", SHARDCLOCK_DSN=bare).out
-
-
-def test_with_the_roles_each_may_do_its_work_and_the_owner_migrates(
-    bare: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shell = Shell(bare, capsys)
-    assert shell("migrate", SHARDCLOCK_DSN=bare).code == DONE
-    assert_refused(shell("schedule", "--in", "PT1S"), "permission denied for schema shardclock", code=NOT_DONE)
-
-    assert shell("migrate", "--roles", SHARDCLOCK_DSN=bare).code == DONE
-
-    assert shell("schedule", "--in", "PT1S").code == DONE
-    assert shell("migrate", "--json").json == {"applied": [], "functions": []}
 
 
 def test_prints_the_schema_for_a_dba(bare: str, capsys: pytest.CaptureFixture[str]) -> None:

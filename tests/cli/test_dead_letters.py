@@ -7,7 +7,6 @@ import io
 import json
 import re
 from collections.abc import Sequence
-from datetime import timedelta
 from functools import partial
 from typing import Any
 from unittest import mock
@@ -114,15 +113,6 @@ def test_a_redriven_one_begins_again_with_the_same_envelope(shell: Shell, letter
     assert shell("dead-letters", "redrive", letters[0], "--yes").code == NOT_DONE, "it is no dead letter any more"
 
 
-def test_many_are_redriven_at_a_rate(shell: Shell, letters: list[int]) -> None:
-    assert shell("dead-letters", "redrive", "--all", "--rate", 2, "--yes").code == DONE
-
-    first, second, third = waiting(shell)
-    assert [it["timer_key"] for it in (first, second, third)] == letters
-    assert second["next_attempt_at"] - first["next_attempt_at"] == timedelta(seconds=0.5)
-    assert third["next_attempt_at"] - first["next_attempt_at"] == timedelta(seconds=1)
-
-
 def test_what_one_run_leaves_is_told_and_done_by_the_next(shell: Shell, letters: list[int]) -> None:
     redrive = ("dead-letters", "redrive", "--all", "--limit", 2)
     assert (
@@ -141,22 +131,6 @@ def test_what_one_run_leaves_is_told_and_done_by_the_next(shell: Shell, letters:
     )
     assert oldest == letters[:2]
     assert second.err == "put back: 1 dead letter is due again\n"
-    assert {it["timer_key"] for it in waiting(shell)} == set(letters)
-
-
-def test_what_one_run_does_not_discard_is_told(shell: Shell, letters: list[int]) -> None:
-    discarded = shell("dead-letters", "discard", "--all", "--limit", 1, "--yes")
-
-    assert discarded.err == "1 dead letter discarded; there are more: run it again\n"
-
-
-def test_without_a_limit_all_are_taken_batch_by_batch(shell: Shell, letters: list[int]) -> None:
-    with mock.patch("shardclock_server.cli.dead_letters.DeadLetterRun", partial(DeadLetterRun, batch=2)):
-        would = shell("dead-letters", "redrive", "--all")
-        done = shell("dead-letters", "redrive", "--all", "--yes", "--json").json
-
-    assert would.err.startswith("3 dead letters of 2 tenants would be put back, of the targets")
-    assert (sorted(done["timer_keys"]), done["more"]) == (letters, False)
     assert {it["timer_key"] for it in waiting(shell)} == set(letters)
 
 

@@ -15,7 +15,6 @@ from tests.support.deliveries import (
     WorkerClient,
     add_deliveries,
     add_worker,
-    dead,
     declare,
     deliver,
     deliveries,
@@ -173,16 +172,6 @@ def test_those_of_a_target_are_retried_when_that_is_meant(shell: Shell, keys: li
     assert (none.code, none.err) == (NOT_DONE, "no such delivery waits for its next attempt\n")
 
 
-def test_those_that_fail_are_retried_whatever_their_target(shell: Shell, keys: list[int]) -> None:
-    failing, _, _ = keys
-    asyncio.run(add_deliveries(shell.dsn, 1, next_attempt_at="now() + interval '1 h'"))
-
-    every = shell("deliveries", "retry", "--all", "--json").json["timer_keys"]
-    assert failing in every
-    assert len(every) > 1
-    assert shell("deliveries", "retry", "--all", "--failing", "--yes", "--json").json["timer_keys"] == [failing]
-
-
 def test_what_one_run_leaves_is_told(shell: Shell) -> None:
     asyncio.run(add_deliveries(shell.dsn, 3, next_attempt_at="now() + interval '1 h'"))
 
@@ -206,22 +195,6 @@ def test_one_that_is_cancelled_is_discarded_with_a_record_and_one_in_hand_is_not
     assert [it["intent"] for it in shell("deliveries", "show", failing, "--json").json["records"]] == [
         "DISCARDED", "TRIGGERED",
     ]  # fmt: skip
-
-
-def test_one_that_was_given_up_is_left_to_the_dead_letters(shell: Shell, keys: list[int]) -> None:
-    async def bury() -> None:
-        async with WorkerClient(shell.dsn, 11, targets=(OTHER,)) as worker:
-            await worker.settle(*map(dead, await worker.take()))
-
-    asyncio.run(bury())
-
-    done = shell("deliveries", "cancel", keys[2])
-
-    assert done.code == NOT_DONE
-    assert done.err == (
-        f"shardclock: the delivery of timer {keys[2]} was given up already: it is a dead letter;"
-        " `shardclock dead-letters` redrives or discards it\n"
-    )
 
 
 @pytest.mark.parametrize(

@@ -71,15 +71,6 @@ def test_what_is_wrong_is_said_in_a_sentence_and_stores_nothing(shell: Shell, wr
     assert shell("endpoints", "--json").json == []
 
 
-@pytest.mark.parametrize("rate", ["nan", "NaN", "inf", "1e6", "0", "-inf"])
-def test_a_rate_is_a_number_within_bounds(shell: Shell, rate: str) -> None:
-    refused = shell("endpoints", "add", "billing", "--url", URL, "--rate", rate)
-
-    assert refused.code == BAD_INPUT
-    assert "--rate" in refused.err
-    assert shell("endpoints", "--json").json == []
-
-
 def test_a_name_must_fit_into_a_target_and_is_given_once(shell: Shell) -> None:
     refused = shell("endpoints", "add", "Bil ling", "--url", URL)
     assert refused.err.startswith("shardclock: endpoint name 'Bil ling' is refused: it has 1 to 100 lower-case letters")
@@ -175,36 +166,6 @@ def test_a_test_that_gets_no_answer_says_once_how_long_it_waited(shell: Shell) -
     assert re.fullmatch(r"webhook:billing: timed out without an answer, after 1\.\d s\n", tested.err)
 
 
-def test_a_rotation_adds_a_secret_and_ends_with_the_newest_alone(shell: Shell) -> None:
-    with answering(204) as receiver:
-        first = shell("endpoints", "add", "billing", "--url", receiver.url, **HERE).out.strip()
-        second = shell("endpoints", "rotate", "billing").out.strip()
-        shell("endpoints", "test", "billing", **HERE)
-        assert shell("endpoints", "rotate", "billing", "--end").code == DONE
-        shell("endpoints", "test", "billing", **HERE)
-
-    for secret in (first, second):
-        headers, body = receiver.got[0]
-        Webhook(secret).verify(body, headers)
-    headers, body = receiver.got[1]
-    Webhook(second).verify(body, headers)
-    assert len(headers["webhook-signature"].split()) == 1
-
-
-def test_of_a_key_pair_only_the_public_half_is_printed(shell: Shell) -> None:
-    added = shell("endpoints", "add", "billing", "--url", URL, "--asymmetric", "--json").json
-
-    assert added["secret"].startswith("whpk_")
-
-
-def test_no_more_than_four_secrets_are_kept(shell: Shell) -> None:
-    shell("endpoints", "add", "billing", "--url", URL)
-    for _ in range(3):
-        assert shell("endpoints", "rotate", "billing").code == DONE
-
-    assert "end the last rotation, by --end" in shell("endpoints", "rotate", "billing").err
-
-
 def test_it_is_disabled_enabled_and_removed(shell: Shell) -> None:
     shell("endpoints", "add", "billing", "--url", URL)
 
@@ -245,35 +206,6 @@ def test_one_that_pending_timers_name_is_left_as_it_is_unless_that_is_meant(shel
     meant = shell("endpoints", verb, "billing", "--tenant", "acme", "--yes")
     assert (meant.code, meant.err) == (DONE, f"endpoint webhook:billing is {done}\n")
     assert shell("endpoints", verb, "billing", "--tenant", "zoo").code == NOT_DONE
-
-
-def test_a_changed_one_is_sent_to_its_new_url_and_signed_as_before(shell: Shell) -> None:
-    with answering(204) as old, answering(204) as new:
-        secret = shell("endpoints", "add", "billing", "--url", old.url, **HERE).out.strip()
-
-        changed = shell("endpoints", "change", "billing", "--url", new.url, "--json", **HERE)
-        again = shell("endpoints", "change", "billing", "--url", new.url, **HERE)
-        shell("endpoints", "test", "billing", **HERE)
-
-    assert (changed.code, changed.json) == (DONE, {"done": f"endpoint webhook:billing leads to {new.url}"})
-    assert (again.code, again.err) == (DONE, f"endpoint webhook:billing leads to {new.url} already\n")
-    assert old.got == []
-    headers, body = new.got[0]
-    Webhook(secret).verify(body, headers)
-
-
-@pytest.mark.parametrize(
-    ("name", "url", "sentence"),
-    [
-        ("billing", "http://example.com/", "everybody on the way could read http; use https"),
-        ("nobody", "https://example.com/", "tenant 'default' has no endpoint 'nobody'"),
-    ],
-)
-def test_a_change_that_is_wrong_is_refused_in_a_sentence(shell: Shell, name: str, url: str, sentence: str) -> None:
-    shell("endpoints", "add", "billing", "--url", URL)
-
-    assert_refused(shell("endpoints", "change", name, "--url", url), sentence)
-    assert shell("endpoints", "--json").json[0]["url"] == URL
 
 
 def test_what_is_changed_of_it_changes_and_the_rest_stays(shell: Shell) -> None:

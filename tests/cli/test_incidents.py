@@ -7,7 +7,6 @@ import asyncio
 import pytest
 
 from shardclock_server.service.processes import deploy
-from shardclock_server.sql.metrics.processes import measure_processes
 from shardclock_server.sql.session import Session
 from tests.support.bpmn import model
 from tests.support.cli_asserts import BAD_INPUT, DONE, NOT_DONE
@@ -31,17 +30,6 @@ select
 from begun b
 """
 
-GIVEN_UP = """
-insert into shardclock.dead_letters (
-    timer_key, due_date, created_at, fired_at, occurrence, claims, failed_attempts, slot, tenant_id, timer_type, target,
-    reason, payload
-)
-select
-    105, now(), now(), now(), 1, 0, 5, 105, 'default', 'USER', 'process:instance', 'no release reads its model',
-    jsonb_build_object('kind', 'begin', 'definition', d.definition_key)
-from shardclock.definitions d
-"""
-
 
 @pytest.fixture
 def stopped(shell: Shell) -> Shell:
@@ -59,36 +47,12 @@ def sent(shell: Shell) -> list[int]:
     return [row["key"] for row in rows]
 
 
-def measured(shell: Shell) -> int:
-    async def ask() -> int:
-        async with Session(shell.dsn, application="test") as session:
-            return (await measure_processes(session)).incidents
-
-    return asyncio.run(ask())
-
-
 def test_incidents_are_listed_the_newest_first(stopped: Shell) -> None:
     listed = stopped("processes", "incidents", "--json").json
     assert [one["instance_key"] for one in listed] == [104, 103, 102, 101]
     shown = stopped("processes", "incidents", "--saying", "STOCK")
     assert (shown.code, "no stock" in shown.out, "expired" in shown.out) == (DONE, True, False)
     assert "there are no such incidents" in stopped("processes", "incidents", "--process", "q").err
-
-
-def test_a_start_that_was_given_up_is_listed_and_not_resolved(stopped: Shell) -> None:
-    asyncio.run(query(stopped.dsn, GIVEN_UP))
-    first = stopped("processes", "incidents", "--json").json[0]
-    assert (first["instance_key"], first["token"], first["signal_key"]) == (105, 1, 105)
-    assert first["sentence"] == (
-        "its start was given up: no release reads its model; shardclock dead-letters redrive 105 begins it"
-    )
-    assert stopped("processes", "resolve", "--all").err.startswith("3 incidents would be resolved")
-    listed = stopped("processes", "instances", "--state", "incident", "--json").json
-    assert [one["instance_key"] for one in listed] == [105, 104, 103, 102, 101]
-    (starting,) = stopped("processes", "instances", "--state", "starting", "--json").json
-    assert (starting["instance_key"], starting["state"], starting["incidents"]) == (105, "STARTING", 1)
-
-    assert measured(stopped) == 5, "they are counted as they are listed"
 
 
 def test_a_start_that_waits_for_an_engine_has_no_incident_to_resolve(stopped: Shell) -> None:

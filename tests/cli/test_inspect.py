@@ -58,14 +58,6 @@ def test_lists_what_ended_and_how(shell: Shell) -> None:
     assert names(shell, "--state", "ended") == ["gone", "skipped", "fired"]
 
 
-def test_lists_one_tenants_alone(shell: Shell) -> None:
-    shell("schedule", "--in", "PT1H", "--name", "a", "--tenant", "acme")
-    shell("schedule", "--in", "PT1H", "--name", "b")
-
-    assert names(shell, "--tenant", "acme") == ["a"]
-    assert sorted(names(shell)) == ["a", "b"]
-
-
 def test_lists_for_people(shell: Shell) -> None:
     shell("schedule", "--at", "2030-01-31T08:00:00Z", "--name", "[red]invoice[/red]")
 
@@ -75,29 +67,6 @@ def test_lists_for_people(shell: Shell) -> None:
     assert done.out.split()[:3] == ["timer_key", "state", "due"]
     assert "[red]invoice[/red]" in done.out, "a name is shown as it is"
     assert "  default  log     [red]invoice" in done.out, "and its target"
-
-
-@pytest.mark.parametrize("scope", [[], ["--tenant", "default"], ["--name-prefix", "t"]], ids=" ".join)
-def test_gives_each_timer_once_page_after_page(shell: Shell, scope: list[str]) -> None:
-    asyncio.run(add_timers(shell.dsn, 5, "date '2031-01-01' + i / 2 * interval '1 day'", name="'t-' || i"))
-    first = shell("list", *scope, "-n", 2, "--json").json
-    second = shell("list", *scope, "-n", 2, "--page", first["next_page"], "--json").json
-    third = shell("list", *scope, "-n", 2, "--page", second["next_page"], "--json").json
-
-    found = [timer["name"] for page in (first, second, third) for timer in page["timers"]]
-    assert found == ["t-1", "t-2", "t-3", "t-4", "t-5"]
-    assert third["next_page"] is None
-
-
-def test_gives_ended_timers_page_after_page(shell: Shell) -> None:
-    for name in ("first", "second", "third"):
-        shell("schedule", "--in", "PT1H", "--name", name)
-        shell("cancel", "--name", name)
-
-    listed = shell("list", "--state", "ended", "-n", 2, "--json").json
-
-    assert [timer["name"] for timer in listed["timers"]] == ["third", "second"]
-    assert names(shell, "--state", "ended", "--page", listed["next_page"]) == ["first"]
 
 
 def test_tells_people_how_to_get_the_next_page(shell: Shell) -> None:
@@ -124,31 +93,6 @@ def test_narrows_by_name_due_date_and_process_instance(shell: Shell) -> None:
     assert names(shell, "--due-before", "2031-01-03T00:00:00Z", "--tenant", "default") == ["a-1"]
     assert names(shell, "--process-instance", 1) == ["a-2", "b-4"]
     assert names(shell, "--process-instance", 1, "--due-from", "2031-01-04T00:00:00Z") == ["b-4"]
-
-
-def test_lists_by_name_pending_timers_and_ended_timers_that_had_the_name(shell: Shell) -> None:
-    for name, tenant in (("x", "default"), ("x", "acme"), ("xy", "default")):
-        shell("schedule", "--in", "1h", "--name", name, "--tenant", tenant)
-    shell("cancel", "--name", "x")
-    shell("schedule", "--in", "2h", "--name", "x")
-
-    def found(*options: object) -> list[tuple[str, str]]:
-        timers = shell("list", "--name", "x", *options, "--json").json["timers"]
-        return [(timer["tenant_id"], timer["state"]) for timer in timers]
-
-    assert found() == [("default", "PENDING")], "a name is of the default tenant's, and whole"
-    assert found("--tenant", "acme") == [("acme", "PENDING")]
-    assert found("--state", "ended") == [("default", "CANCELED")]
-    assert found("--state", "ended", "--tenant", "acme") == []
-    assert found("--due-before", "2001-01-01T00:00:00Z") == []
-
-
-def test_finds_what_is_paused_by_its_own_due_date(shell: Shell) -> None:
-    shell("schedule", "--at", "2031-01-02T00:00:00Z", "--name", "rests")
-    shell("pause", "--name", "rests")
-
-    assert names(shell, "--state", "paused", "--due-before", "2031-01-03T00:00:00Z") == ["rests"]
-    assert names(shell, "--state", "paused", "--due-from", "2031-01-03T00:00:00Z") == []
 
 
 def test_shows_and_reads_dates_on_a_zones_clock(shell: Shell) -> None:
@@ -257,14 +201,6 @@ def test_previews_from_now_on_ten_at_most(alone: Shell) -> None:
     assert dates == sorted(dates)
     assert dates[0] > "2026"
     assert len(alone("preview", "R3/PT1H", "--json").json) == 3, "a rule may end before"
-
-
-def test_previews_on_the_clock_that_the_rule_names(alone: Shell) -> None:
-    rule = "R/2026-06-01T08:00[Asia/Tokyo]/P1D"
-
-    first = alone("preview", rule, "-n", 1, "--from", "2026-06-03T08:00", "--json").json[0]
-
-    assert (first["local"], first["due_date"]) == ("2026-06-03T08:00:00+09:00", "2026-06-02T23:00:00Z")
 
 
 @pytest.mark.parametrize(

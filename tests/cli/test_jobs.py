@@ -124,13 +124,6 @@ def test_without_jobs_the_list_says_where_they_come_from(shell: Shell) -> None:
     assert_refused(shell("jobs", "show", "refresh"), "'refresh' is unknown", "there are none; an app declares them")
 
 
-def test_a_job_that_no_app_has_any_more_is_listed_as_withdrawn(refresh: Shell) -> None:
-    asyncio.run(declare(refresh.dsn, job_spec("nightly", schedule="0 3 * * *", zone="Europe/Berlin")))
-
-    assert refresh("jobs", "list").out.count("WITHDRAWN: no app has it") == 2
-    assert_refused(refresh("jobs", "enable", "report"), '"report" was withdrawn', "start the cluster with the app")
-
-
 def test_one_is_shown_with_its_last_runs_and_what_went_wrong(refresh: Shell) -> None:
     asyncio.run(make_run(refresh.dsn, RunOutcome.FAILED, reason="no host"))
 
@@ -262,37 +255,11 @@ async def asked_for(shard: HolderClient, worker: JobWorker, name: str) -> BegunR
 # cancel, disable, enable, configure
 
 
-def test_a_cancelled_run_is_told_to_end_and_why(refresh: Shell) -> None:
-    asyncio.run(begin(refresh.dsn))
-
-    done = refresh("jobs", "cancel", "refresh", "--reason", "wrong city", "--json")
-
-    assert (done.code, done.json) == (DONE, {"state": "TERMINATING"})
-    assert asyncio.run(job_of(refresh.dsn)).cancel_why == "wrong city"
-
-
 def test_where_nothing_runs_a_cancel_says_so(refresh: Shell) -> None:
     done = refresh("jobs", "cancel", "refresh")
 
     assert_refused(done, "job 'refresh' has no run to cancel: it is SCHEDULED", code=NOT_DONE)
     assert refresh("jobs", "cancel", "refresh", "--json").json == {"state": "SCHEDULED"}
-
-
-def test_a_disabled_job_starts_no_more_until_it_is_enabled(refresh: Shell) -> None:
-    assert refresh("jobs", "disable", "refresh", "--json").json == {"state": "DISABLED"}
-    assert_refused(refresh("jobs", "run", "refresh"), '"refresh" was disabled', "shardclock jobs enable")
-    assert asyncio.run(job_of(refresh.dsn)).next_start is None
-
-    enabled = refresh("jobs", "enable", "refresh")
-
-    assert (enabled.code, enabled.out.split()) == (DONE, ["job", "state", "refresh", "SCHEDULED"])
-    assert asyncio.run(job_of(refresh.dsn)).next_start is not None
-
-
-def test_to_disable_a_job_that_runs_ends_its_run(refresh: Shell) -> None:
-    asyncio.run(begin(refresh.dsn))
-
-    assert refresh("jobs", "disable", "refresh", "--json").json == {"state": "TERMINATING"}
 
 
 def test_another_configuration_is_for_the_next_run_and_the_one_before_is_told(refresh: Shell, tmp_path: Path) -> None:

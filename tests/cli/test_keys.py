@@ -89,25 +89,6 @@ def test_a_rotation_prints_a_second_key_and_the_first_expires(shell: Shell) -> N
     assert_refused(shell("keys", "rotate", new), "has 2 live keys with the name 'webshop'", "revoke one of them")
 
 
-def test_an_overlap_is_a_length_of_time_within_bounds(shell: Shell) -> None:
-    prefix = prefix_of(shell("keys", "add", "webshop", "--scope", "write").out)
-
-    assert_refused(shell("keys", "rotate", prefix, "--overlap", "1y"), "--overlap '1y' is not a length of time")
-    assert_refused(shell("keys", "rotate", prefix, "--overlap", "P1Y"), "an overlap of P1Y is refused")
-    assert shell("keys", "rotate", prefix, "--overlap", "0s", "--json").json["key"].startswith("sck_")
-
-
-def test_it_is_revoked_once(shell: Shell) -> None:
-    prefix = prefix_of(shell("keys", "add", "webshop", "--scope", "write").out)
-
-    revoked, again = shell("keys", "revoke", prefix), shell("keys", "revoke", prefix, "--json")
-
-    assert (revoked.code, revoked.err) == (DONE, f"key {prefix} ('webshop') of tenant 'default' is revoked\n")
-    assert (again.code, again.json["done"].endswith(" was revoked already")) == (DONE, True)
-    assert shell("keys", "--json").json[0]["revoked_at"] is not None
-    assert_refused(shell("keys", "rotate", prefix), f"no live key has the prefix '{prefix}': `shardclock keys` lists")
-
-
 @pytest.mark.parametrize("verb", ["rotate", "revoke"])
 def test_a_prefix_that_no_key_has_is_refused_with_where_to_look(shell: Shell, verb: str) -> None:
     refused = shell("keys", verb, "zzzzzzzz")

@@ -69,20 +69,6 @@ def test_variables_for_a_token_that_is_not_there_are_refused(shell: Shell) -> No
     assert shell("processes", "set", 101, '{"a": 1}').code == DONE
 
 
-def test_a_move_to_what_is_not_there_is_refused(shell: Shell) -> None:
-    begun(shell)
-    nowhere = shell("processes", "move", 101, "--begin", "nonode")
-    assert nowhere.code == BAD_INPUT
-    assert "node 'nonode' is not in the instance's process: its nodes are 's', 'u', 'e'" in nowhere.err
-    nobody = shell("processes", "move", 101, "--terminate", 9)
-    assert (nobody.code, "token 9 is not in the instance now: its tokens are 3 at 'u'" in nobody.err) == (
-        BAD_INPUT,
-        True,
-    )
-    assert shell("processes", "move", 7, "--begin", "nonode").code == NOT_DONE
-    assert shell("processes", "move", 101, "--terminate", 3, "--begin", "u").code == DONE
-
-
 def test_engines_are_told_of_what_a_command_has_sent_and_before_it_waits(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,24 +149,6 @@ def test_who_deploys_is_told_of_types_that_nobody_has_declared(shell: Shell, tmp
     )
     asyncio.run(declare(shell.dsn, "order.pack", "order.pak"))
     assert (shell("deploy", file).err, shell("deploy", file, "--json").json[0]["undeclared"]) == ("", [])
-
-
-def test_instances_are_listed_by_each_state_that_they_have(shell: Shell) -> None:
-    begun(shell)
-    ended = "update shardclock.instances set ended_at = now(), outcome = 'COMPLETED', state = null, result = '{}'"
-
-    def listed(state: str) -> list[str]:
-        return [it["state"] for it in shell("processes", "instances", "--state", state, "--json").json]
-
-    assert [listed(state) for state in ("running", "completed", "ended")] == [["RUNNING"], [], []]
-    asyncio.run(query(shell.dsn, ended))
-    assert [listed(state) for state in ("running", "COMPLETED", "Ended")] == [[], ["COMPLETED"], ["COMPLETED"]]
-    assert [listed(state) for state in ("canceled", "error", "incident")] == [[], [], []]
-    assert listed("starting") == []
-    shell("processes", "start", "p")
-    assert listed("starting") == ["STARTING"]
-    refused = shell("processes", "instances", "--state", "lost")
-    assert "use starting, running, completed, canceled, error, ended or incident" in refused.err
 
 
 def test_an_instance_is_listed_by_its_business_key(shell: Shell) -> None:

@@ -180,14 +180,6 @@ def test_with_yes_it_is_released_to_the_installation_that_is_configured(
     assert hold_of(shell) is None
 
 
-def test_released_by_a_command_without_a_name_it_has_none(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("SHARDCLOCK_IDENTITY")
-    belongs(shell, copied=True)
-
-    assert shell("release", "--yes").code == DONE
-    assert whose(shell) == (None, True)
-
-
 @pytest.mark.parametrize("yes", [["--yes"], []])
 def test_where_nothing_is_on_hold_it_says_so_and_that_is_fine(shell: Shell, yes: list[str]) -> None:
     belongs(shell, STAGING)
@@ -258,18 +250,6 @@ def test_an_operators_hold_is_shown_where_no_cluster_lives(shell: Shell, monkeyp
     assert hold_of(shell) == OPERATORS
 
 
-def test_a_command_without_a_name_ends_an_operators_hold_for_whoever_owns_the_database(
-    shell: Shell, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("SHARDCLOCK_IDENTITY")
-    start(shell, PROD, cluster_id="blue")
-    shell("hold", "billing is down")
-
-    assert shell("release", "--yes", "--json").json["released"] is True
-    assert whose(shell) == (PROD, True)
-    assert hold_of(shell, PROD) is None
-
-
 def test_a_copy_of_a_database_that_was_on_hold_is_called_a_copy(shell: Shell) -> None:
     belongs(shell, copied=True)
     shell("hold", "billing is down")
@@ -278,17 +258,6 @@ def test_a_copy_of_a_database_that_was_on_hold_is_called_a_copy(shell: Shell) ->
     said = hold_of(shell)
     assert said.startswith(COPY)
     assert said.endswith(f"; {OPERATORS}")
-
-
-def test_what_was_mended_takes_over_during_an_operators_hold(shell: Shell) -> None:
-    start(shell, PROD, cluster_id="blue")
-    for holder in (2, 3):  # as many as are wanted
-        start(shell, PROD, holder=holder)
-    shell("hold", "prices are wrong")
-
-    switched = shell("switch", "green", "--wait", 0, "--json")
-
-    assert switched.json["switched"] is True
 
 
 def test_an_up_writes_its_shards_and_handlers_during_an_operators_hold(shell: Shell) -> None:

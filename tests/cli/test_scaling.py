@@ -115,13 +115,6 @@ def test_a_policy_is_set_shown_changed_and_ended(shell: Shell) -> None:
     assert done.json == {"before": 3, "wanted": 5, "serving": 0, "min": None, "max": None, "target_per_s": 900}
 
 
-def test_the_target_alone_is_what_a_shard_is_reckoned_to_fire_and_no_policy(shell: Shell) -> None:
-    done = shell("scale", "--target", 100, "--json")
-
-    assert (done.json["min"], done.json["target_per_s"]) == (None, 100)
-    assert state(shell) == (2, None, None, 100)
-
-
 def test_it_waits_until_as_many_serve_as_are_wanted_or_says_that_they_do_not(shell: Shell) -> None:
     start(shell, 2)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Iterator
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -45,14 +44,6 @@ def test_schedules_after_a_delay(shell: Shell) -> None:
     assert timer["due_date"] == done.json["due_date"]
 
 
-@pytest.mark.parametrize(("delay", "seconds"), [("15m", 900), ("2h30m", 9_000), ("90s", 90), ("3d", 259_200)])
-def test_schedules_after_a_delay_as_people_type_it(shell: Shell, delay: str, seconds: int) -> None:
-    timer = shown(shell, shell("schedule", "--in", delay, "--json").json["timer_key"])
-
-    length = datetime.fromisoformat(timer["due_date"]) - datetime.fromisoformat(timer["created_at"])
-    assert seconds <= length.total_seconds() < seconds + 10, "counted from the write, which is after its key was drawn"
-
-
 @pytest.mark.parametrize("stdin", ["-", "@-"])
 def test_reads_a_payload_from_standard_input(shell: Shell, stdin: str) -> None:
     done = shell("schedule", "--in", "1h", "--payload", stdin, "--json", stdin=b'{"a": "\xc3\xa9"}\n')
@@ -68,12 +59,6 @@ def test_reads_a_payload_from_a_file_of_the_size_allowed_and_no_larger(shell: Sh
 
     file.write_text(json.dumps("x" * 65_535) + "\n")
     assert_refused(shell("schedule", "--in", "1h", "--payload", f"@{file}"), "--payload", "65,536 bytes")
-
-
-def test_schedules_at_a_moment(shell: Shell) -> None:
-    done = shell("schedule", "--at", "2030-01-31T09:00:00+01:00", "--json")
-
-    assert done.json["due_date"] == "2030-01-31T08:00:00Z"
 
 
 def test_schedules_a_repeat(shell: Shell) -> None:
@@ -93,14 +78,6 @@ def test_schedules_by_cron_under_either_name(shell: Shell, option: str) -> None:
     assert timer["due_date"] == done.json["due_date"]
 
 
-def test_reads_a_local_time_on_the_clock_of_its_zone(shell: Shell) -> None:
-    beside = shell("schedule", "--at", "2031-07-01T08:00", "--zone", "Europe/Berlin", "--json").json
-    within = shell("schedule", "--at", "2031-07-01T08:00[Europe/Berlin]", "--json").json
-
-    assert beside["due_date"] == within["due_date"] == "2031-07-01T06:00:00Z"
-    assert shown(shell, beside["timer_key"])["zone"] == "Europe/Berlin"
-
-
 def test_schedules_for_a_process_instance(shell: Shell) -> None:
     done = shell("schedule", "--in", "PT1H", "--process-instance", 7, "--json")
 
@@ -112,11 +89,6 @@ def test_tells_people_what_it_scheduled(shell: Shell) -> None:
 
     assert (done.code, done.err) == (DONE, "")
     assert "2030-01-31 08:00:00.000Z" in done.out
-
-
-def test_takes_a_past_due_date(shell: Shell) -> None:
-    assert shell("schedule", "--at", "2001-01-01T00:00:00Z").code == DONE
-    assert count(shell) == 1
 
 
 @pytest.mark.parametrize(
@@ -194,11 +166,6 @@ def test_refuses_a_name_that_is_taken(shell: Shell) -> None:
     assert count(shell) == 1
 
 
-def test_gives_each_tenant_its_own_names(shell: Shell) -> None:
-    assert shell("schedule", "--in", "PT1H", "--name", "invoice", "--tenant", "acme").code == DONE
-    assert shell("schedule", "--in", "PT1H", "--name", "invoice", "--tenant", "globex").code == DONE
-
-
 # --on-conflict
 
 
@@ -210,31 +177,6 @@ def test_the_same_command_twice_is_one_timer_and_says_which_it_was(shell: Shell)
     assert second == first | {"outcome": "unchanged"}
     assert count(shell) == 1
     assert shell(*again[:-1]).out.split()[-1] == "unchanged"
-
-
-def test_replaces_the_timer_of_its_name(shell: Shell) -> None:
-    old = shell("schedule", "--in", "PT1H", "--name", "invoice", "--json").json["timer_key"]
-    done = shell("schedule", "--in", "PT2H", "--name", "invoice", "--on-conflict", "replace", "--json")
-
-    assert done.json["outcome"] == "replaced"
-    assert shown(shell, "--name", "invoice")["timer_key"] == done.json["timer_key"] != old
-    assert shown(shell, old)["state"] == "CANCELED"
-    assert count(shell) == 1
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (
-            ["--name", "invoice", "--on-conflict", "overwrite"],
-            ["--on-conflict", "overwrite", "refuse, ignore, replace"],
-        ),
-        (["--on-conflict", "replace"], ["--on-conflict 'replace'", "no name"]),
-    ],
-)
-def test_refuses_a_policy_that_makes_no_sense(shell: Shell, options: list[str], words: list[str]) -> None:
-    assert_refused(shell("schedule", "--in", "PT1H", *options), *words)
-    assert count(shell) == 0
 
 
 def test_a_file_s_lines_say_it_each_for_itself_or_its_command_for_those_that_do_not(shell: Shell) -> None:

@@ -74,19 +74,6 @@ def test_cancels_by_key_and_by_name(shell: Shell) -> None:
     assert count(shell) == 0
 
 
-def test_cancelling_again_says_the_same(shell: Shell) -> None:
-    key = schedule(shell, "--in", "PT1H")
-
-    assert [shell("cancel", key).code for _ in range(2)] == [DONE, DONE]
-
-
-def test_says_that_a_canceled_timer_can_no_more_be_moved(shell: Shell) -> None:
-    key = schedule(shell, "--in", "PT1H")
-    shell("cancel", key)
-
-    assert_refused(shell("reschedule", key, "--in", "PT1H"), "too late", "CANCELED already", code=NOT_DONE)
-
-
 # pause, resume
 
 
@@ -100,22 +87,6 @@ def test_a_paused_timer_keeps_its_due_date_and_goes_on_when_resumed(shell: Shell
     records = shell("show", key, "--json").json["records"]
     assert [record["intent"] for record in records] == ["RESUMED", "PAUSED"]
     assert records[1]["detail"]["reason"] == "holiday"
-
-
-def test_pausing_or_resuming_again_says_the_same(shell: Shell) -> None:
-    key = schedule(shell, "--in", "PT1H")
-
-    assert [shell("resume", key).code, shell("pause", key).code, shell("pause", key).code] == [DONE, DONE, DONE]
-    assert shown(shell, key)["state"] == "PAUSED"
-
-
-def test_cancels_and_moves_a_paused_timer_which_stays_paused(shell: Shell) -> None:
-    key = schedule(shell, "--in", "PT1H")
-    shell("pause", key)
-
-    assert shell("reschedule", key, "--at", "2031-01-31T08:00:00Z").code == DONE
-    assert (shown(shell, key)["state"], shown(shell, key)["due_date"]) == ("PAUSED", "2031-01-31T08:00:00Z")
-    assert shell("cancel", key).code == DONE
 
 
 # run-now
@@ -207,15 +178,6 @@ def test_shows_the_date_of_a_new_rule_that_no_shard_has_planned_yet(shell: Shell
     done = shell("reschedule", key, "--every", "R/2099-01-31T08:00[Europe/Berlin]/P1D", "--json")
 
     assert done.json["due_date"] == "2099-01-31T07:00:00Z"
-
-
-def test_moves_a_timer_by_a_delay_from_now(shell: Shell) -> None:
-    key = schedule(shell, "--at", "2001-01-01T00:00:00Z")
-
-    done = shell("reschedule", key, "--in", "PT1H")
-
-    assert (done.code, done.err) == (DONE, "")
-    assert shell("status", "--json").json["overdue"] == 0
 
 
 @pytest.mark.parametrize(

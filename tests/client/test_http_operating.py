@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from shardclock import AsyncClient
-from shardclock.http import Conflict, NotFound, Refused
+from shardclock.http import NotFound
 from shardclock_server.sql.deliveries import dead_letters
-from tests.support.deliveries import HANDLER, WorkerClient, add_worker, bury, dead, declare, deliver
-from tests.support.factories import HolderClient, add_holder, query, value
+from tests.support.deliveries import HANDLER, WorkerClient, add_worker, dead, declare, deliver
+from tests.support.factories import HolderClient, add_holder, value
 from tests.support.job_runs import declare as declare_jobs
 from tests.support.jobs import job_spec
 
@@ -46,15 +46,6 @@ async def test_dead_letters_are_found_redriven_and_discarded(dsn: str, client: A
         await client.redrive(letters[0])
 
 
-async def test_a_dead_letter_of_an_endpoint_that_was_removed_is_refused(dsn: str, client: AsyncClient) -> None:
-    await bury(dsn, 1, "webhook:gone")
-    await query(dsn, "update shardclock.dead_letters set tenant_id = 'default'")
-
-    for enable in (False, True):
-        with pytest.raises(Conflict, match='dead letter 1 is not redriven: target "webhook:gone" has no endpoint'):
-            await client.redrive(1, enable=enable)
-
-
 async def test_dead_letters_are_read_page_by_page_if_they_are_large(
     client: AsyncClient, letters: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -73,16 +64,6 @@ async def test_one_dead_letter_or_those_that_are_chosen(client: AsyncClient) -> 
         await client.discard(7, every=True)
 
 
-async def test_all_dead_letters_are_chosen_by_saying_so(dsn: str, client: AsyncClient, letters: list[int]) -> None:
-    for act in (client.redrive, client.discard):
-        with pytest.raises(Refused, match="nothing says which dead letters are meant"):
-            await act()
-    assert await value(dsn, "select count(*) from shardclock.dead_letters") == len(letters)
-
-    assert len((await client.redrive(every=True, limit=1)).timer_keys) == 1
-    assert len((await client.discard(every=True)).timer_keys) == len(letters) - 1
-
-
 async def test_a_job_is_found_and_started(dsn: str, client: AsyncClient) -> None:
     await declare_jobs(dsn, job_spec("refresh", every_s=3600.0))
 
@@ -93,13 +74,3 @@ async def test_a_job_is_found_and_started(dsn: str, client: AsyncClient) -> None
     assert (await client.get(timer_key=key)).payload == {"since": 7}
     with pytest.raises(NotFound, match="meant"):
         await client.run_job("refersh")
-
-
-async def test_a_job_that_no_app_has_any_more_is_recognized(dsn: str, client: AsyncClient) -> None:
-    await declare_jobs(dsn, job_spec("refresh", every_s=3600.0))
-    await declare_jobs(dsn)
-
-    (job,) = await client.jobs()
-
-    assert job.state == "DISABLED"
-    assert job.withdrawn_at is not None

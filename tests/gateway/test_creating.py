@@ -141,45 +141,10 @@ async def test_the_same_request_under_its_key_is_done_once_and_answered_alike(ds
     other.assert_problem("other-request", 422, "'k1'", "draw a new one")
 
 
-async def test_the_answer_stays_when_the_timer_has_ended_or_moved(dsn: str, api: Api) -> None:
-    first = await api.post("/v1/timers", HOUR, Idempotency_Key="k1")
-    key = first.json["timer_key"]
-    assert (await api.post(f"/v1/timers/{key}/cancel")).status == 200
-
-    assert (await api.post("/v1/timers", HOUR, Idempotency_Key="k1")).json == first.json
-    assert await pending_rows(dsn) == []
-
-
-async def test_keys_are_each_tenants_own(dsn: str, api: Api) -> None:
-    for tenant in ("ada", "bob"):
-        done = await api.post("/v1/timers", HOUR, Idempotency_Key="k1", Shardclock_Tenant=tenant)
-        assert "Idempotency-Replayed" not in done.headers
-    assert {row["tenant_id"] for row in await pending_rows(dsn)} == {"ada", "bob"}
-
-
-async def test_what_was_refused_may_be_asked_for_again_under_the_same_key(dsn: str, api: Api) -> None:
-    await api.post("/v1/timers", {**HOUR, "name": "n"})
-    (await api.post("/v1/timers", {**HOUR, "name": "n"}, Idempotency_Key="k")).assert_problem("name-taken", 409)
-    await api.post("/v1/timers/by-name/n/cancel")
-
-    assert (await api.post("/v1/timers", {**HOUR, "name": "n"}, Idempotency_Key="k")).status == 201
-
-
 @pytest.mark.parametrize("key", ["", "x" * 256, "caf\u00e9"])
 async def test_a_key_that_is_no_key_is_refused(dsn: str, api: Api, key: str) -> None:
     (await api.post("/v1/timers", HOUR, Idempotency_Key=key)).assert_problem("refused", 422, "Idempotency-Key")
     assert await pending_rows(dsn) == []
-
-
-async def test_twenty_at_once_under_one_key_make_one_timer(dsn: str, api: Api) -> None:
-    done = await asyncio.gather(*(api.post("/v1/timers", HOUR, Idempotency_Key="k1") for _ in range(20)))
-
-    assert set(Counter(it.status for it in done)) <= {201, 409}
-    assert len({it.json["timer_key"] for it in done if it.status == 201}) == 1
-    assert await value(dsn, "select count(*) from shardclock.timers") == 1
-    for it in done:
-        if it.status == 409:
-            it.assert_problem("in-flight", 409, "'k1'")
 
 
 async def test_an_answer_that_was_lost_is_asked_for_again_under_the_same_keys(dsn: str, api: Api) -> None:

@@ -65,19 +65,6 @@ async def test_where_nothing_runs_a_cancel_is_refused_and_recorded_as_not_done(d
     assert (act["verb"], act["outcome"]) == ("jobs cancel", "not done")
 
 
-async def test_a_job_whose_next_start_is_paused_is_recognized(dsn: str, api: Api) -> None:
-    await declare(dsn, job_spec(every_s=900.0))
-    start = (await api.get("/v1/jobs/refresh")).json["next_start"]
-    assert start is not None
-    await api.post("/v1/timers/by-name/job:refresh/operate", {"verb": "pause", "reason": "the source moves"})
-
-    paused = (await api.get("/v1/jobs/refresh")).json
-
-    assert (paused["next_start"], paused["paused_start"], paused["paused_why"]) == (None, start, "the source moves")
-    assert paused["paused_at"]
-    assert paused["paused_by"] == "test_gateway"
-
-
 @pytest.mark.parametrize(
     ("body", "words"),
     [
@@ -96,14 +83,6 @@ async def test_what_can_not_be_a_job_is_refused_and_nothing_stored(
 ) -> None:
     (await api.ask("PUT", "/v1/jobs/refresh-eu", body)).assert_problem("refused", 422, *words)
     assert await value(dsn, "select count(*) from shardclock.jobs") == 0
-
-
-async def test_a_job_that_an_app_declares_is_neither_changed_nor_removed(dsn: str, api: Api) -> None:
-    await declare(dsn, job_spec(every_s=3600.0))
-
-    (await api.ask("PUT", "/v1/jobs/refresh", REFRESH)).assert_problem("refused", 422, "refresh")
-    (await api.ask("DELETE", "/v1/jobs/refresh")).assert_problem("conflict", 409, "refresh")
-    assert (await api.get("/v1/jobs/refresh")).json["every_s"] == 3600.0
 
 
 async def test_a_caller_who_may_not_wait_has_started_nothing(dsn: str) -> None:

@@ -149,20 +149,6 @@ async def test_an_endpoint_lives_through_all_that_is_done_to_one(dsn: str, api: 
     (await api.get("/v1/endpoints/billing")).assert_problem("not-found", 404, "'billing'")
 
 
-async def test_how_long_webhooks_to_an_endpoint_are_worth_sending_is_said_and_taken_back(api: Api) -> None:
-    lengths = {"expires_after_s": 600, "give_up_after_s": 600, "retry_min_s": 0.5, "retry_max_s": 60}
-    await api.post("/v1/endpoints", {"name": "calendar", "url": URL, "policy": lengths})
-    found = (await api.get("/v1/endpoints/calendar")).json["policy"]
-    lifted = await api.patch("/v1/endpoints/calendar", {"policy": {"expires_after_s": None, "give_up_after_s": None}})
-    after = (await api.get("/v1/endpoints/calendar")).json["policy"]
-    done = await api.patch("/v1/endpoints/calendar", {"policy": {"retry_min_s": 90}})
-
-    assert found == lengths
-    assert lifted.json["changed"]
-    assert after == {**lengths, "expires_after_s": None, "give_up_after_s": None}
-    done.assert_problem("refused", 422, "retry_min (90 s) is longer than retry_max (60 s)")
-
-
 @pytest.mark.parametrize(
     ("body", "words"),
     [

@@ -147,12 +147,6 @@ async def test_a_field_that_is_not_there_is_refused_with_those_that_are(api: Api
     listed.assert_problem("refused", 422, "query parameter 'colour' is not known here: it takes after, assignee")
 
 
-async def test_who_has_a_task_and_that_nobody_has_it_are_not_asked_for_together(api: Api) -> None:
-    refused = await api.get("/v1/tasks?assignee=ann&unassigned=true")
-    refused.assert_problem("refused", 422, "assignee 'ann' and unassigned exclude each other; give one of the two")
-    assert (await api.get("/v1/tasks?assignee=ann&unassigned=false")).json["tasks"] == []
-
-
 async def test_a_body_that_is_no_object_is_shown_as_it_was_sent(api: Api) -> None:
     started = await api.post("/v1/processes/none/start", [1])
     started.assert_problem("refused", 422, "the body '[1]' is not a JSON object; send one, of names and values")
@@ -170,23 +164,6 @@ async def test_a_task_that_is_gone_is_told_as_what_it_was(api: Api) -> None:
         (await api.post("/v1/service-tasks/7/complete", {"claim": 1}), "service task 7 is unknown under this claim"),
     ):
         done.assert_problem("not-found", 404, sentence)
-
-
-async def test_an_instance_is_found_by_its_business_key() -> None:
-    async with cluster() as sc, aiohttp.ClientSession() as http:
-        api = Api(http, sc.url, FastAPI())
-        await api.ask_raw("POST", "/v1/processes", MODEL, XML)
-        started = (await api.post("/v1/processes/order/start", {"business_key": "order-42"})).json
-        await api.post("/v1/processes/order/start", {})
-        await sc.advance("PT0S")
-        (found,) = (await api.get("/v1/instances?business_key=order-42")).json["instances"]
-        shown = (await api.get(f"/v1/instances/{started['instance_key']}")).json
-        assert {it["business_key"] for it in (started, found, shown)} == {"order-42"}
-        assert {it["instance_key"] for it in (started, found, shown)} == {started["instance_key"]}
-        listed = (await api.get("/v1/instances")).json["instances"]
-        assert [it["business_key"] for it in listed] == [None, "order-42"]
-        other = api.with_headers(Shardclock_Tenant="other")
-        assert (await other.get("/v1/instances?business_key=order-42")).json["instances"] == []
 
 
 async def test_a_business_key_that_cannot_be_is_refused_in_a_sentence(api: Api) -> None:

@@ -96,28 +96,6 @@ async def test_what_another_gateway_lets_in_is_found_by_the_next_look(dsn: str, 
     assert await pending(dsn) == 3
 
 
-async def test_bytes_of_payloads_are_limited_as_the_json_that_they_are(dsn: str, api: Api) -> None:
-    await limit(dsn, payload_bytes_max=20)
-
-    assert (await api.post("/v1/timers", {**HOUR, "payload": "x" * 8}, **ACME)).status == 201
-    over = await api.post("/v1/timers", {**HOUR, "payload": "y" * 9}, **ACME)
-    assert_over(over, "payload_bytes", 20, "20 bytes of pending payloads, and has 10;")
-    assert (await api.post("/v1/timers", {**HOUR, "payload": "ä" * 4}, **ACME)).status == 201
-    assert (await api.post("/v1/timers", HOUR, **ACME)).status == 201
-
-
-async def test_lines_over_a_quota_fail_alone(dsn: str, api: Api) -> None:
-    await limit(dsn, timers_max=3)
-    lines = [HOUR, {"delay": "soon"}, HOUR, HOUR, HOUR]
-    body = b"\n".join(json.dumps(line).encode() for line in lines)
-
-    done = await api.post("/v1/timers/bulk", body, Content_Type=NDJSON["Content-Type"], **ACME)
-
-    assert [line["outcome"] for line in done.lines] == ["created", "refused", "created", "created", "refused"]
-    assert "'acme' may have 3 pending timers" in done.lines[-1]["why"]
-    assert await pending(dsn) == 3
-
-
 @pytest.mark.parametrize("path", ["/v1/timers", "/v1/timers/bulk"])
 async def test_what_was_not_written_leaves_room(dsn: str, api: Api, path: str) -> None:
     await limit(dsn, timers_max=2)
@@ -340,8 +318,3 @@ async def test_operators_see_and_set_what_a_tenant_may_have(dsn: str, api: Api) 
 async def test_a_limit_that_can_not_be_is_refused_and_sets_nothing(dsn: str, api: Api, body: dict[str, object]) -> None:
     (await api.put("/v1/tenants/acme", body)).assert_problem("refused", 422, next(iter(body)))
     assert await query(dsn, "select from shardclock.tenants") == []
-
-
-async def test_a_tenant_whose_name_has_a_slash_is_one(api: Api) -> None:
-    assert (await api.put("/v1/tenants/a%2Fb", {"timers_max": 1})).json["tenant_id"] == "a/b"
-    assert (await api.get("/v1/tenants/a%2Fb")).json["own"] is True

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 
 from shardclock_server.gateway.routes import changing
-from tests.support.factories import HolderClient, add_holder, pending_rows, value
+from tests.support.factories import HolderClient, add_holder, value
 from tests.support.gateways import Api
 
 HOUR = {"delay": "PT1H"}
@@ -129,17 +129,6 @@ async def test_each_verb_answers_the_state_that_is_true(dsn: str, api: Api, by: 
     assert (await api.get(f"{path}/explanation")).json["verdict"] == "CANCELED"
 
 
-async def test_a_timer_that_has_fired_is_too_late_to_cancel(dsn: str, api: Api) -> None:
-    key = await made(api, delay="PT0S")
-    await add_holder(dsn, 11)
-    async with HolderClient(dsn, 11) as hand:
-        await hand.fire((await hand.take()).claimed)
-
-    late = await api.post(f"/v1/timers/{key}/cancel")
-    late.assert_problem("too-late", 409, "TRIGGERED already")
-    assert late.json["state"] == "TRIGGERED"
-
-
 @pytest.mark.parametrize(
     ("to", "due"),
     [
@@ -233,22 +222,6 @@ async def test_a_change_that_was_refused_leaves_no_answer_behind(dsn: str, api: 
     await made(api, name="n")
 
     assert (await api.post("/v1/timers/by-name/n/pause", Idempotency_Key="p")).status == 200
-
-
-async def test_another_tenants_timer_is_not_there(dsn: str, api: Api) -> None:
-    key = await made(api, name="n")
-    eve = {"Shardclock_Tenant": "eve"}
-
-    for path in (f"/v1/timers/{key}", "/v1/timers/by-name/n"):
-        for verb in ("cancel", "pause", "resume", "run"):
-            (await api.post(f"{path}/{verb}", **eve)).assert_problem("not-found", 404)
-        (await api.patch(path, {"shift": "PT1H"}, **eve)).assert_problem("not-found", 404)
-        (await api.patch(path, {"shift": "PT1H"}, If_Match="*", **eve)).assert_problem("not-found", 404)
-        for what in ("", "/records", "/explanation"):
-            (await api.get(path + what, **eve)).assert_problem("not-found", 404)
-    assert (await api.get("/v1/timers", **eve)).json["timers"] == []
-    (row,) = await pending_rows(dsn)
-    assert row["due_date"].year == 2030
 
 
 async def test_a_preview_shows_what_a_rule_will_do(api: Api) -> None:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from tests.support.factories import (
     HolderClient,
-    add_schedule,
     add_timers,
-    ends,
     intents,
     later,
-    query,
-    waits,
 )
 
 FIRED = "TRIGGERED"
@@ -54,54 +50,6 @@ async def test_a_holder_that_took_a_moved_timer_again_fires_it_no_earlier_than_i
 
     assert (await shard.fire(stale)).timer_keys == frozenset()
     assert (await shard.fire(held)).timer_keys == {key}
-
-
-async def test_a_firing_skips_a_timer_whose_move_is_under_way(
-    dsn: str, shards: tuple[HolderClient, HolderClient], client: HolderClient
-) -> None:
-    shard, _ = shards
-    (key,) = await add_timers(dsn, 1)
-    held = (await shard.take()).claimed
-    await client.begin()
-    await client.reschedule(timer_key=key, delay="PT1H")
-
-    assert (await shard.fire(held)).timer_keys == frozenset()
-    await client.commit()
-    assert (await shard.fire(held)).timer_keys == frozenset()
-    assert await intents(dsn) == {(key, MOVED): 1}
-
-
-async def test_a_move_by_key_that_waits_for_a_fire_is_told_that_it_fired(
-    dsn: str, shards: tuple[HolderClient, HolderClient], client: HolderClient
-) -> None:
-    shard, _ = shards
-    (key,) = await add_timers(dsn, 1)
-    held = (await shard.take()).claimed
-    await shard.begin()
-    await shard.fire(held)
-    moving = await waits(client, client.reschedule(timer_key=key, delay="PT1H"))
-    await shard.commit()
-
-    assert await ends(moving) == FIRED
-    assert await intents(dsn) == {(key, FIRED): 1}
-
-
-async def test_a_move_by_name_while_an_occurrence_fires_moves_the_next_one(
-    dsn: str, shards: tuple[HolderClient, HolderClient], client: HolderClient
-) -> None:
-    shard, _ = shards
-    due = datetime(2040, 1, 1, tzinfo=UTC)
-    key = await add_schedule(dsn)
-    held = (await shard.take()).claimed
-    await shard.begin()
-    await shard.fire(held)
-    moving = await waits(client, client.reschedule(name="beat", due_date=due))
-    await shard.commit()
-
-    assert await ends(moving) == MOVED
-    rows = await query(dsn, "select timer_key, occurrence, due_date from shardclock.timers")
-    assert [(row["occurrence"], row["due_date"]) for row in rows] == [(2, due)]
-    assert await intents(dsn) == {(key, FIRED): 1, (rows[0]["timer_key"], MOVED): 1}
 
 
 async def test_a_claim_that_saw_the_old_due_date_does_not_fire_a_timer_that_was_moved_meanwhile(

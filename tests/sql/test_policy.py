@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -19,7 +18,7 @@ from shardclock_server.sql.cluster.leadership import (
     set_policy,
 )
 from shardclock_server.sql.session import Session, StatementRefused
-from tests.support.factories import HolderClient, add_holder, add_timers, ends, query, value, waits
+from tests.support.factories import HolderClient, add_holder, add_timers, ends, query, waits
 from tests.support.roles import SUPERUSER, as_role
 
 ME, TERM = 1, 1
@@ -208,23 +207,3 @@ async def test_bounds_that_were_moved_meanwhile_hold(session: Session) -> None:
 
         assert not await ends(following)
     assert await bounds(session) == (2, 1, 2, 5_000)
-
-
-async def test_an_operators_number_stands_against_many_leaders_at_once(session: Session) -> None:
-    dsn = as_role(session._dsn.reveal(), SUPERUSER)
-    await set_policy(session, SHARD, wanted_min=1, wanted_max=6, target_per_s=None)
-
-    async def try_to_follow(shards: int) -> bool:
-        async with Session(as_role(dsn, "shard"), application="test") as one:
-            return await follow(one, shards)
-
-    async def fix() -> tuple[int, int]:
-        async with Session(as_role(dsn, "shard"), application="test") as one:
-            return await scale(one, SHARD, 11)
-
-    await asyncio.gather(*(try_to_follow(shards) for shards in range(1, 7)), fix(), *map(try_to_follow, range(1, 7)))
-
-    assert await bounds(session) == (11, None, None, 5_000)
-    assert await value(
-        dsn, "select wanted_min is null and wanted_max is null from shardclock.scale where role = 'shard'"
-    )

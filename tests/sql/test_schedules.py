@@ -112,15 +112,6 @@ async def test_cron_that_is_run_now_fires_once_more_and_keeps_its_dates(shard: H
     assert (local.hour, local.minute, (local.date() - before["due_date"].date()).days) == (8, 30, 1)
 
 
-async def test_a_plain_timer_that_is_run_now_is_due_now(shard: HolderClient) -> None:
-    key = await schedule(shard, delay="PT1H")
-
-    assert await run_timer(shard.session, TimerRef(key)) == "RESCHEDULED"
-
-    assert (await shard.take(fire_overdue=True)).fired == 1
-    assert await log(shard) == [("RESCHEDULED", 1), ("TRIGGERED", 1)]
-
-
 async def test_a_schedule_that_is_run_again_under_its_operation_after_it_has_fired_runs_once(
     shard: HolderClient,
 ) -> None:

@@ -131,14 +131,6 @@ def test_small_letters_and_plus_signs_are_read(text: str) -> None:
     assert NewTimer.from_fields({"schedule": f"R3/{text}"}).schedule
 
 
-@pytest.mark.parametrize("text", ["-P1D", "P1Y-1M"])
-def test_a_minus_sign_is_refused_with_its_reason(text: str) -> None:
-    assert f"`{text}`" in PAGE
-    for fields in ({"delay": text}, {"schedule": f"R/{text}"}):
-        with pytest.raises(InvalidTimer, match="has a minus sign, and nothing is due before now"):
-            NewTimer.from_fields(fields)
-
-
 def test_a_start_that_the_clock_skips_moves_alone() -> None:
     text = "R/2031-03-30T02:30[Europe/Berlin]/P1D"
     assert f"`{text}`" in PAGE

@@ -68,18 +68,6 @@ async def test_each_reason_has_a_class_and_the_driver_s_error_is_its_cause(user:
     await user.commit()
 
 
-async def test_on_conflict_says_what_becomes_of_a_name_that_is_taken(one: UserConnection, dsn: str) -> None:
-    first = await one.ask("schedule", due_date=MORNING, name="n")
-    same = await one.ask("schedule", delay="PT1H", name="n", on_conflict="ignore")
-    assert (same.timer_key, same.due_date, same.outcome) == (first.timer_key, MORNING, "unchanged")
-    other = await one.ask("schedule", due_date=MORNING, name="n", payload=1, on_conflict="replace")
-    assert other.outcome == "replaced"
-    assert (await one.ask("put", name="n", due_date=MORNING, payload=1)).outcome == "unchanged"
-    assert (await one.ask("put", name="m", due_date=MORNING)).outcome == "created"
-    with pytest.raises(Refused, match="goes with a name"):
-        await one.ask("schedule", delay="PT1H", on_conflict="ignore")
-
-
 async def test_of_several_with_a_name_the_pending_one_is_found_or_else_the_last(one: UserConnection) -> None:
     keys = []
     for _ in range(3):
@@ -105,36 +93,6 @@ async def test_a_schedule_is_made_and_gets_another_rule(one: UserConnection) -> 
     assert (await one.ask("move", name="hourly", schedule="R/PT2H", zone="Asia/Tokyo")).state == "RESCHEDULED"
     found = await one.ask("get", name="hourly")
     assert (found.schedule, found.zone, found.missed) == ("R/PT2H", "Asia/Tokyo", "fire_once")
-
-
-async def test_what_an_instance_waits_for_is_not_cancelled(one: UserConnection, dsn: str) -> None:
-    (key,) = await add_timers(
-        dsn, 1, "now() + interval '1 hour'", target="'process:instance'", process_instance_key="1200"
-    )
-    with pytest.raises(Conflict, match=f"^timer {key} belongs to instance 1200: cancel that"):
-        await one.ask("cancel", timer_key=key)
-
-
-async def test_a_run_under_one_operation_runs_once(one: UserConnection) -> None:
-    await one.ask("schedule", name="hourly", schedule="R/PT1H")
-    before = (await one.ask("get", name="hourly")).due_date
-
-    states = [(await one.ask("run", name="hourly", operation="deploy-17")).state for _ in range(2)]
-
-    assert states == ["RESCHEDULED", "RESCHEDULED"]
-    assert (await one.ask("get", name="hourly")).due_date < before
-    runs = await one.fetch("select count(*) from shardclock.command_log where detail ->> 'operation' = 'deploy-17'")
-    assert runs == [(1,)]
-
-
-async def test_a_paused_timer_is_told_to_be_resumed_before_it_is_run(one: UserConnection) -> None:
-    await one.ask("schedule", delay="PT1H", name="n")
-    await one.ask("pause", name="n")
-
-    with pytest.raises(TooLate, match=r"is paused: resume it first, then run it$") as paused:
-        await one.ask("run", name="n")
-
-    assert paused.value.state == "PAUSED"
 
 
 @pytest.mark.parametrize("method", ["get", "move", "cancel", "pause", "resume", "run"])

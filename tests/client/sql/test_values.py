@@ -73,12 +73,6 @@ async def test_moments_are_pythons_own_or_text(one: UserConnection, given: dict[
     assert (await one.ask("get", name="n")).due_date == MORNING
 
 
-async def test_a_local_time_that_the_clock_skips_moves_forward(one: UserConnection) -> None:
-    made = await one.ask("schedule", due_date="2031-03-30T02:30", zone="Europe/Berlin")
-
-    assert made.due_date == datetime(2031, 3, 30, 1, 30, tzinfo=UTC)
-
-
 async def test_what_is_finer_than_a_microsecond_is_rounded_up(one: UserConnection) -> None:
     for text, us in (("2031-01-31T08:00:00.0000011Z", 2), ("2031-01-31T08:00:00,00000100Z", 1)):
         assert (await one.ask("schedule", due_date=text)).due_date == datetime(2031, 1, 31, 8, 0, 0, us, tzinfo=UTC)
