@@ -26,25 +26,6 @@ async def test_questions_and_answers_of_any_size_pass(through: str) -> None:
         assert await mine.fetchval("select length($1::text)", "x" * 4_000_000) == 4_000_000
 
 
-async def test_many_connections_at_once_do_not_mix(proxy: Proxy, through: str) -> None:
-    async def talk(number: int) -> None:
-        async with connected(through, f"talk {number}") as mine:
-            for turn in range(30):
-                said = f"{number} {turn}" * (1 + turn * 100)
-                assert await mine.fetchval("select $1::text", said) == said
-            assert [link.application for link in proxy.links(named(f"talk {number}"))] == [f"talk {number}"]
-
-    await asyncio.gather(*(talk(number) for number in range(12)))
-
-
-async def test_a_connection_that_has_gone_is_forgotten(proxy: Proxy, dsn: str, through: str) -> None:
-    async with connected(through):
-        assert len(proxy.links(named("mine"))) == 1
-
-    await eventually(lambda: not proxy.links(named("mine")))
-    await eventually(lambda: _none_of(dsn, "mine"))
-
-
 async def _none_of(dsn: str, name: str) -> bool:
     return await sessions_of(dsn, name) == 0
 
@@ -187,14 +168,3 @@ async def test_a_lost_answer_to_a_commit_leaves_the_row_and_an_error(proxy: Prox
             await other.execute("insert into written values (2)")
 
     assert [row["number"] for row in await query(dsn, "select number from written order by number")] == [1, 2]
-
-
-async def test_only_one_answer_is_lost(proxy: Proxy, through: str) -> None:
-    async with connected(through) as mine:
-        proxy.lose_reply(named("mine"), "commit")
-        await round_trips(mine)
-        with pytest.raises(BROKEN_OFF):
-            async with mine.transaction():
-                pass
-    async with connected(through) as mine, mine.transaction():
-        await round_trips(mine)

@@ -6,7 +6,6 @@ import re
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, get_args
 
@@ -27,12 +26,9 @@ from chaos.history import (
     TimerDeleted,
     TimerWritten,
 )
-from chaos.marks import COLORS, LABEL, LABELS_MAX, place
-from chaos.picture import BOUND, CURVES, draw
+from chaos.marks import COLORS
+from chaos.picture import draw
 from chaos.report import calm, report, sure_below
-from charts.colors import INK
-from charts.scales import Axis
-from charts.svg import text_width
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 T = START.timestamp()
@@ -212,59 +208,6 @@ def test_every_kind_of_fault_has_a_colour_of_its_own() -> None:
     assert len({*COLORS.values()}) == len(COLORS)
 
 
-@pytest.mark.parametrize("number", [0, 1, 30, LABELS_MAX + 1, 200])
-def test_the_picture_has_one_mark_a_fault(number: int) -> None:
-    drawn = ET.fromstring(draw(_with_faults(number), [], "title"))
-    assert sum(shape.get("stroke") == INK for shape in drawn.iter() if shape.tag.endswith("rect")) == number
-
-
-@pytest.mark.parametrize("number", [2, 30, LABELS_MAX])
-def test_no_label_touches_another_or_a_mark_or_leaves_the_picture(number: int) -> None:
-    for marks in place(_with_faults(number).faults, Axis(T, T + 600, 100, 1178)).values():
-        spans = [(mark.row, mark.left, mark.right) for mark in marks]
-        labels = [mark for mark in marks if mark.label]
-        spans += [(m.row, m.label_at, m.label_at + text_width(m.label, size=LABEL)) for m in labels]
-        assert all(right <= 1200 for _, _, right in spans)
-        if labels:
-            assert all(one[0] < next_one[0] or one[2] <= next_one[1] for one, next_one in pairwise(sorted(spans)))
-
-
-def test_a_label_that_has_no_room_to_the_right_stands_before_its_mark() -> None:
-    (mark,) = place([fault("lock", 595, name="lock the table")], Axis(T, T + 600, 100, 1178))["lock"]
-    assert mark.label_at + text_width(mark.label, size=LABEL) < mark.left
-
-
-def test_labels_are_there_while_there_is_room_for_them() -> None:
-    axis = Axis(T, T + 600, 100, 1178)
-    few = [mark for marks in place(_with_faults(20).faults, axis).values() for mark in marks]
-    assert [mark.label for mark in few] == [mark.fault.name for mark in few]
-    crowd = [fault("lock", 10 + n) for n in range(20)]
-    assert {mark.label for mark in place(crowd, axis)["lock"]} == {""}
-    many = [mark for marks in place(_with_faults(200).faults, axis).values() for mark in marks]
-    assert {(mark.label, mark.row) for mark in many} == {("", 0)}
-
-
-def test_a_curve_has_a_gap_where_nothing_was_due() -> None:
-    lags = [(T + at_s + 0.01, 0.01) for at_s in (1, 2, 3, 40, 41, 42)]
-    drawn = ET.fromstring(draw(history(), lags, "title"))
-    lines = [shape for shape in drawn.iter() if shape.get("stroke") == CURVES["p50"][1]]
-    assert len(lines) == 3  # one is the legend's
-
-
-def test_the_curves_are_one_above_the_other() -> None:
-    lags = [(T + second + 0.5 + lag_s, lag_s) for second in range(20) for lag_s in [0.002] * 97 + [0.02] * 2 + [0.2]]
-    drawn = ET.fromstring(draw(history(), lags, "title"))
-    tops = [min(_heights(drawn, CURVES[name][1])) for name in ("max", "p99", "p50")]
-    assert tops == sorted(tops)
-    assert len(set(tops)) == 3
-
-
-def test_the_bound_leaps_where_something_is_broken() -> None:
-    calm_run, broken_run = history(), history(faults=[fault("kill", 60, recovers_within_s=2.0)])
-    assert len(set(_heights(ET.fromstring(draw(calm_run, [], "title")), BOUND))) == 1
-    assert len(set(_heights(ET.fromstring(draw(broken_run, [], "title")), BOUND))) > 3
-
-
 def test_a_timer_that_fired_early_or_never_was_due_in_the_run_does_not_stop_the_picture() -> None:
     lags = [(T + 5, -2.0), (T - 50, 0.0), (T + 6, 4000.0)]
     ET.fromstring(draw(history(length_s=0.0), lags, "a title with <signs> & such"))
@@ -272,17 +215,3 @@ def test_a_timer_that_fired_early_or_never_was_due_in_the_run_does_not_stop_the_
 
 def _record(key: int, due: datetime, recorded_at: datetime, intent: str) -> Recorded:
     return Recorded(key, recorded_at, key, "ada", None, due, 1, intent, 5, None, None, None)
-
-
-def _with_faults(number: int) -> History:
-    kinds = get_args(FaultKind)
-    faults = [fault(kinds[n % 9], 6 + 590 * n / number, for_s=n % 3, name=f"{kinds[n % 9]} {n}") for n in range(number)]
-    return history(faults=faults, length_s=600.0)
-
-
-def _heights(drawn: ET.Element, color: str) -> list[float]:
-    """Give the places, from the top, of a line in a colour, without that in the legend."""
-    lines = [
-        shape.attrib["points"] for shape in drawn.iter() if shape.get("stroke") == color and "points" in shape.attrib
-    ]
-    return [y for line in lines for y in (float(point.split(",")[1]) for point in line.split()) if y > 60]

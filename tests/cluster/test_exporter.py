@@ -9,7 +9,6 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +19,9 @@ from shardclock_server.cluster.settings import load_settings
 from shardclock_server.metrics.report import Report, Sample
 from shardclock_server.sql.dsn import Dsn
 from tests.support.cli_asserts import BAD_INPUT, DOWN, NOT_THERE, SECRET, assert_refused
-from tests.support.cluster_process import ClusterProcess
 from tests.support.exporting import Exporting as Node
 from tests.support.exporting import get, short_dir
-from tests.support.program import PROGRAM, Shell, run, until
+from tests.support.program import PROGRAM, Shell, run
 
 FIRED = Report("a", "3", [Sample("timers_fired", (), 5)])
 
@@ -154,18 +152,6 @@ def test_an_exporter_ends_in_a_line_if_its_port_is_taken(taken: socket.socket) -
     assert_refused(done, port(taken), "in use", "SHARDCLOCK_METRICS_PORT", code=NOT_THERE)
 
 
-def test_an_exporter_ends_in_a_line_if_its_host_is_not_this_one() -> None:
-    done = refused(SHARDCLOCK_METRICS_HOST="203.0.113.7", SHARDCLOCK_METRICS_PORT="0")
-
-    assert_refused(done, "203.0.113.7", code=NOT_THERE)
-
-
-def test_an_exporter_ends_in_a_line_if_its_socket_can_not_be_made() -> None:
-    done = refused(SHARDCLOCK_METRICS_SOCKET="/nowhere/at/all/e.sock", SHARDCLOCK_METRICS_PORT="0")
-
-    assert_refused(done, "/nowhere/at/all/e.sock", "SHARDCLOCK_METRICS_SOCKET", code=NOT_THERE)
-
-
 def test_keep_running_is_refused_without_a_ray_that_lives_on(shell: Shell) -> None:
     done = shell("up", "--keep-running")
 
@@ -272,31 +258,3 @@ class _Stops:
 
     def __init__(self, exporting: Exporting) -> None:
         self.close = exporting.stop
-
-
-@pytest.mark.exhaustive
-@pytest.mark.ray
-def test_a_cluster_whose_metrics_port_is_taken_fires_says_so_once_and_takes_it_when_it_is_free(
-    taken: socket.socket,
-) -> None:
-    with short_dir() as place:
-        up = ClusterProcess(place, SHARDCLOCK_METRICS_PORT=port(taken))
-        try:
-            up.until_running()
-            until(up.serving, "two shards")
-            run("schedule", "--in", "PT0.2S", "--name", "soon", environment=up.environment)
-            fired = ["list", "--state", "triggered", "--json"]
-            until(lambda: run(*fired, environment=up.environment).json["timers"], "the timer to fire")
-            assert up.said.count("can't be listened on") == 1
-            assert "metrics at" not in up.said
-
-            wanted = port(taken)
-            taken.close()
-            until(lambda: f"metrics at http://127.0.0.1:{wanted}/metrics" in up.said, "the port to be taken")
-
-            page = partial(get, f"http://127.0.0.1:{wanted}")
-            assert page().number("store_up") == 1
-            until(lambda: sum(page().numbers("timers_fired_total").values()) == 1, "the timer to be counted, once")
-            assert get(f"http://127.0.0.1:{wanted}", "/readyz").status == 200
-        finally:
-            up.end()

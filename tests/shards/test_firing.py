@@ -53,21 +53,6 @@ def test_nothing_follows_a_plain_timer() -> None:
     assert firing_of(plain(1), ANCHOR) == Firing(plain(1))
 
 
-def test_a_repeat_is_followed_by_its_next_occurrence_on_the_grid() -> None:
-    for late in (timedelta(0), MICROSECOND, MINUTE - MICROSECOND):
-        assert firing_of(repeat(), due(3) + late) == Firing(repeat(), next=nth(4))
-
-
-def test_a_clock_that_is_a_little_behind_skips_nothing() -> None:
-    assert firing_of(repeat(), due(3) - 10 * MICROSECOND) == Firing(repeat(), next=nth(4))
-
-
-def test_the_last_occurrence_is_followed_by_none() -> None:
-    timer = repeat("R3/PT1M", repetitions=3)
-
-    assert firing_of(timer, due(3)) == Firing(timer)
-
-
 def test_a_rule_that_was_changed_ends_at_the_row_s_number_not_at_its_own_count() -> None:
     timer = repeat("R3/PT1M", 3, repetitions=5)
 
@@ -76,18 +61,6 @@ def test_a_rule_that_was_changed_ends_at_the_row_s_number_not_at_its_own_count()
 
 def test_missed_occurrences_are_counted_and_the_next_is_in_the_future() -> None:
     assert firing_of(repeat(), due(10)) == Firing(repeat(), skipped=7, next=nth(11))
-
-
-def test_missed_occurrences_use_up_none_of_a_count() -> None:
-    timer = repeat("R5/PT1M", repetitions=5)
-
-    assert firing_of(timer, due(60)) == Firing(timer, skipped=57, next=nth(61))
-
-
-def test_each_missed_occurrence_fires_if_all_are_wanted() -> None:
-    timer = repeat(missed="fire_all")
-
-    assert firing_of(timer, due(10)) == Firing(timer, next=nth(4))
 
 
 def test_what_is_too_late_is_skipped_if_that_is_wanted() -> None:
@@ -106,19 +79,6 @@ def test_cron_is_followed_by_its_next_match_on_its_zone_s_clock() -> None:
     summer = datetime(2026, 3, 29, 6, tzinfo=UTC)
 
     assert firing_of(timer, eight) == Firing(timer, next=Occurrence(7, summer, summer, 7))
-
-
-def test_nothing_follows_an_occurrence_whose_successor_is_beyond_the_year_9999() -> None:
-    period = timedelta(days=900_000)
-    timer, last = (
-        ClaimedTimer(
-            1, ANCHOR + k * period, "R/P900000D", "UTC", "fire_once", ANCHOR, 0, k, WITHOUT_END, False, None, 0, 1
-        )
-        for k in (1, 3)
-    )
-
-    assert firing_of(timer, timer.due_date).next == Occurrence(2, ANCHOR + 2 * period, ANCHOR, 0)
-    assert firing_of(last, last.due_date) == Firing(last)
 
 
 @pytest.mark.parametrize("text", ["every now and then", "R/PT0S", "R/PT1M "])

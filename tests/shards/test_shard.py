@@ -84,21 +84,6 @@ async def test_missed_occurrences_that_are_fired_one_by_one_do_not_wait_for_a_po
     assert [tuple(row) for row in rows] == [("TRIGGERED", number) for number in range(1, 61)]
 
 
-async def test_a_repeat_that_missed_occurrences_fires_once_for_the_gap_and_says_how_many(pool: ShardPool) -> None:
-    anchor = "now() - interval '65 minutes'"
-    await add_schedule(pool.dsn, "R/PT10M", "now() - interval '55 minutes'", anchor=anchor)
-
-    await pool.start()
-    await pool.until_fired(1)
-
-    records = await pool.db.fetch("select intent, occurrence, detail from shardclock.command_log order by position")
-    assert [tuple(row) for row in records] == [
-        ("TRIGGERED", 1, None),
-        ("SKIPPED", 2, '{"count": 5, "policy": "fire_once"}'),
-    ]
-    assert await pool.db.fetchval("select occurrence from shardclock.timers") == 7
-
-
 async def test_a_timer_scheduled_in_a_transaction_fires_if_and_when_that_commits(pool: ShardPool) -> None:
     shard = await pool.start()
     transaction = pool.db.transaction()
@@ -131,19 +116,6 @@ async def test_timers_in_memory_fire_in_the_order_of_their_due_dates(pool: Shard
     assert shard.stats.claimed == 500, "none was fired by the claim itself"
 
 
-async def test_two_shards_on_the_same_slots_fire_each_timer_once(each_pool: ShardPool) -> None:
-    pool = each_pool
-    keys = await add_timers(pool.dsn, 2_000, "now() + (i % 1000 - 200) * interval '1 ms'")
-
-    shards = [await pool.start(0, 1), await pool.start(0, 1)]
-    await pool.until_empty()
-    await pool.until_told(len(keys), *shards)
-
-    assert await pool.count_fired() == len(keys)
-    assert await breaches(pool.db, keys) == {}
-    assert sum(shard.stats.fired for shard in shards) == len(keys)
-
-
 async def test_shards_keep_to_their_own_slots(pool: ShardPool) -> None:
     keys = await add_timers(pool.dsn, 840, "now() + i % 2 * interval '0.5 s'")
 
@@ -168,18 +140,6 @@ async def test_a_cancelled_timer_never_fires_though_it_is_in_memory(pool: ShardP
     assert await breaches(pool.db, [cancelled, witness]) == {}
     assert shard.stats.fenced == 1
     assert len(shard) == 0
-
-
-async def test_a_timer_moved_later_does_not_fire_at_its_old_due_date(pool: ShardPool) -> None:
-    moved, witness = await add_timers(pool.dsn, 2, "now() + i * interval '0.4 s'")
-    shard = await pool.start()
-    await pool.until_held(shard, 2)
-
-    await pool.db.execute("select shardclock.reschedule_timer($1, delay => 'PT1.2S')", moved)
-    await pool.until_fired(2)
-
-    assert [row["timer_key"] for row in await pool.fired()] == [witness, moved]
-    assert await breaches(pool.db, [moved, witness]) == {}
 
 
 async def test_a_timer_moved_earlier_fires_at_its_new_due_date(pool: ShardPool) -> None:
@@ -267,16 +227,3 @@ async def test_a_shard_sweeps_the_slots_of_a_missing_neighbour(pool: ShardPool) 
     assert sorted(lags) == keys
     assert all((lag >= timedelta(seconds=0.5)) == (key % 840 % 2 == 0) for key, lag in lags.items())
     assert await breaches(pool.db, keys) == {}
-
-
-async def test_what_is_leased_by_a_living_holder_is_not_swept(pool: ShardPool) -> None:
-    (held,) = await add_timers(
-        pool.dsn, 1, "now() - interval '1 h'", claimed_by="77", claimed_until="now() + interval '15 s'"
-    )
-    witness = await add_timers(pool.dsn, 1, "now() - interval '1 h'")
-
-    await pool.start(None, None, sweep_s=0.05, sweep_grace_s=0.1)
-    await pool.until_fired(1)
-
-    assert [row["timer_key"] for row in await pool.fired()] == witness
-    assert await pool.db.fetchval("select timer_key from shardclock.timers") == held

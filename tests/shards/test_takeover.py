@@ -104,33 +104,6 @@ async def test_a_shard_that_was_frozen_while_others_took_over_fires_nothing_twic
     assert await breaches(pool.db, keys) == {}
 
 
-@pytest.mark.slow
-async def test_a_shard_frozen_past_its_lease_though_nobody_ended_it_fires_nothing_twice(pool: ShardPool) -> None:
-    async with shard_process(pool.dsn, lease_s=4.0, horizon_s=3.5, heartbeat_s=0.1) as frozen:
-
-        async def is_empty_handed() -> bool:
-            """Tell whether the frozen one is back, has tried to fire what it held, and let go of it."""
-            text = "select held = 0 and seen_at > $2 from shardclock.beats where holder = $1"
-            return bool(await pool.db.fetchval(text, frozen.holder, thawed_at))
-
-        await until_up(pool, frozen)
-        keys = await add_timers(pool.dsn, 300, "now() + interval '2 s'")
-        await until_claimed(pool, frozen, 300)
-        frozen.freeze()
-        replacement = await pool.start(lease_s=4.0)
-        await pool.until_fired(300)
-        more = await add_timers(pool.dsn, 10, "now() + interval '0.3 s'")
-        await pool.until_held(replacement, 10)
-
-        thawed_at = await pool.db.fetchval("select now()")
-        frozen.thaw()
-        await pool.until_empty()
-        await eventually(is_empty_handed)
-
-    assert {row["holder"] for row in await pool.fired()} == {replacement.holder}
-    assert await breaches(pool.db, keys + more) == {}
-
-
 async def test_a_living_shard_whose_holder_is_ended_stops_and_says_so(pool: ShardPool) -> None:
     keys = await add_timers(pool.dsn, 100, "now() + interval '0.5 s' + i * interval '10 ms'")
     ended = await pool.start(heartbeat_s=0.1, lease_s=60.0)

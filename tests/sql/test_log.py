@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
-import signal
-import sys
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from dataclasses import fields
 
 import asyncpg
@@ -18,7 +14,6 @@ from shardclock.log import LogRecord
 from shardclock.log.async_reading import log_end, read_log
 from shardclock_server.sql.log.records import follow
 from shardclock_server.sql.session import Connection
-from tests.support import ROOT
 from tests.support.consumers import consume, consume_once
 from tests.support.consumers import member_session as session
 from tests.support.factories import BOUND_S, add_timers, query, value
@@ -26,19 +21,6 @@ from tests.support.roles import as_role
 from tests.support.statement_headers import Header
 
 Places = list[int]
-
-# Does a group's work in a process that can be killed: one row a record, with nothing to keep a second one out.
-CONSUMER = """
-import asyncio, sys
-from tests.support.consumers import consume
-
-async def work(connection, records):
-    for record in records:
-        await connection.execute("insert into seen (position) values ($1)", record.position)
-        print(record.position, flush=True)
-
-asyncio.run(consume(sys.argv[1], "group", work))
-"""
 
 
 async def append(dsn: str, count: int) -> None:
@@ -172,22 +154,6 @@ async def test_work_whose_own_statement_is_refused_sees_that_exception_again(dsn
             await consume_once(member, "g", divide)
 
 
-async def test_nothing_was_done_if_the_connection_is_lost_under_the_work(dsn: str) -> None:
-    await append(dsn, 1)
-    found: Places = []
-
-    async def lose(connection: Connection, records: Sequence[LogRecord]) -> None:
-        await query(dsn, "select pg_terminate_backend($1, 10000)", connection.get_server_pid())
-        await connection.execute("select 1")
-
-    async with session(dsn) as member:
-        with pytest.raises(asyncpg.InterfaceError, match="connection is closed"):
-            await consume_once(member, "g", lose)
-        assert await consume_once(member, "g", collect(found)) == 1
-
-    assert found == await in_order(dsn)
-
-
 async def test_a_consumer_works_until_it_is_cancelled_and_waits_out_an_outage(dsn: str) -> None:
     found: Places = []
     consumer = asyncio.create_task(consume(as_role(dsn, "consumer"), "g", collect(found)))
@@ -205,58 +171,6 @@ async def test_a_consumer_works_until_it_is_cancelled_and_waits_out_an_outage(ds
         await consumer
 
     assert found == await in_order(dsn)
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("seed", [1, 2])
-async def test_with_16_writers_and_a_consumer_killed_at_random_each_record_is_worked_on_once(
-    dsn: str, seed: int
-) -> None:
-    chance = random.Random(seed)
-    await query(dsn, "create table seen (seq bigserial, position bigint)")
-    await query(dsn, "grant insert on seen to test_consumer")
-    await query(dsn, "grant usage on seen_seq_seq to test_consumer")
-    keys = await add_timers(dsn, 20_000)
-    writers = [Writer(await asyncpg.connect(dsn), chance, keys) for _ in range(16)]
-    writing = asyncio.create_task(write(writers, chance))
-    try:
-        for _ in range(10):
-            await work_and_be_killed(dsn, after_records=chance.randint(1, 60))
-    finally:
-        writing.cancel()
-        with suppress(asyncio.CancelledError):
-            await writing
-        for writer in writers:
-            await writer.end()
-
-    expected = await in_order(dsn)
-    found: Places = []
-    while len(found) < len(expected):
-        await work_and_be_killed(dsn, after_records=1_000_000, enough=len(expected))
-        found = [row["position"] for row in await query(dsn, "select position from seen order by seq")]
-
-    assert len(expected) > 500
-    assert found == expected
-
-
-async def work_and_be_killed(dsn: str, *, after_records: int, enough: int | None = None) -> None:
-    """Run a consumer of its own process and kill it while it works, or when all is done."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", CONSUMER, as_role(dsn, "consumer"), stdout=asyncio.subprocess.PIPE, cwd=os.fspath(ROOT)
-    )
-    assert process.stdout
-    try:
-        async with asyncio.timeout(BOUND_S):
-            for _ in range(after_records):
-                try:
-                    async with asyncio.timeout(None if enough is None else 0.2):
-                        assert await process.stdout.readline(), "it works until it is killed"
-                except TimeoutError:
-                    if await value(dsn, "select count(*) from seen") == enough:
-                        break
-    finally:
-        process.send_signal(signal.SIGKILL)
-        await process.wait()
 
 
 class Writer:

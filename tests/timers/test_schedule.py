@@ -55,26 +55,6 @@ def test_a_schedule_is_a_repeat_or_cron(text: str, kind: type) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "zone", "canonical", "zone_found"),
-    [
-        ("R-1/PT0,5H", "UTC", "R/PT30M", "UTC"),
-        ("R/P1D", "Europe/Berlin", "R/P1D", "Europe/Berlin"),
-        ("R/2024-07-01T09:00[Europe/Berlin]/P1D", "UTC", "R/2024-07-01T07:00:00Z/P1D", "Europe/Berlin"),
-        ("R/2024-07-01T09:00[Europe/Berlin]/P1D", "Europe/Berlin", "R/2024-07-01T07:00:00Z/P1D", "Europe/Berlin"),
-        ("R/2024-07-01T09:00/P1D", "Europe/Berlin", "R/2024-07-01T07:00:00Z/P1D", "Europe/Berlin"),
-        (" 0 0  8 * * mon ", "Europe/Berlin", "0 0 8 * * MON", "Europe/Berlin"),
-    ],
-)
-def test_the_stored_text_and_zone_read_back_to_the_same_rule(
-    text: str, zone: str, canonical: str, zone_found: str
-) -> None:
-    rule = parse_schedule(text, zone)
-
-    assert (str(rule), rule.zone.key) == (canonical, zone_found)
-    assert parse_schedule(canonical, zone_found) == rule
-
-
-@pytest.mark.parametrize(
     ("text", "zone", "sentence"),
     [
         ("R/PT1H", "localtime", "'localtime' is not an IANA time zone"),
