@@ -22,12 +22,12 @@ from tests.support.memory import IN_MEMORY
 from tests.support.postgres import Server
 from tests.support.sampling import Sampling
 
-# A machine that is busy is no fault of what is tested.
-hypothesis.settings.register_profile("patient", deadline=None)
-hypothesis.settings.load_profile("patient")
-
 # `make check` and `make test` ask for the newest alone; `make test-all` runs on each.
 VERSIONS = [int(version) for version in os.environ.get("TEST_POSTGRES", "16,18").split(",")]
+
+# A machine that is busy is no fault of what is tested. `make test-all` draws as many examples as Hypothesis does.
+hypothesis.settings.register_profile("patient", deadline=None, max_examples=100 if len(VERSIONS) > 1 else 20)
+hypothesis.settings.load_profile("patient")
 
 FEW = ("ray", "timed", "chaos")  # the marks of few files
 HERE = Path(__file__).parent

@@ -7,8 +7,8 @@ import pytest
 from shardclock import AsyncClient
 from shardclock.http import NotFound
 from shardclock_server.sql.deliveries import dead_letters
-from tests.support.deliveries import HANDLER, WorkerClient, add_worker, dead, declare, deliver
-from tests.support.factories import HolderClient, add_holder, value
+from tests.support.deliveries import HANDLER, let_die
+from tests.support.factories import value
 from tests.support.job_runs import declare as declare_jobs
 from tests.support.jobs import job_spec
 
@@ -16,15 +16,7 @@ from tests.support.jobs import job_spec
 @pytest.fixture
 async def letters(dsn: str) -> list[int]:
     """Let four deliveries die, one after the other; return their keys."""
-    await declare(dsn, HANDLER)
-    await add_holder(dsn, 1)
-    await add_worker(dsn, 11)
-    keys: list[int] = []
-    async with HolderClient(dsn, holder=1) as shard, WorkerClient(dsn, 11) as worker:
-        for _ in range(4):
-            keys += await deliver(shard)
-            await worker.settle(*map(dead, await worker.take()))
-    return keys
+    return await let_die(dsn, 4)
 
 
 async def test_dead_letters_are_found_redriven_and_discarded(dsn: str, client: AsyncClient, letters: list[int]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 from unittest import mock
@@ -17,8 +16,7 @@ from shardclock_server.service import keys as use_cases
 from shardclock_server.sql.keys.keys import WantedKey
 from shardclock_server.sql.session import Session, StoreUnavailable
 from tests.support.factories import query, value
-from tests.support.gateways import Api, canceled, serving
-from tests.support.sql_client import session as session_of
+from tests.support.gateways import Api, canceled
 
 HOUR = {"delay": "PT1H"}
 URL = "https://billing.example.com/hooks?token=hunter2"
@@ -26,20 +24,6 @@ MODEL = b"""<definitions xmlns="http://www.omg.org/spec/BPMN/20100524/MODEL"><pr
 <startEvent id="start"/></process></definitions>"""
 GROUPS_MOVED = "shardclock.consumers where position > 0"
 SECRET = "whsec_" + "aHVudGVyMmh1bnRlcjJodW50ZXIyaHVudGVyMg=="
-
-
-@pytest.fixture
-async def locked(dsn: str) -> AsyncIterator[Api]:
-    """Ask a gateway that needs keys."""
-    async with serving(dsn, needs_keys=True) as api:
-        yield api
-
-
-@pytest.fixture
-async def owner(dsn: str) -> AsyncIterator[Session]:
-    """Give a session that may make keys."""
-    async with session_of(dsn, "owner") as session:
-        yield session
 
 
 async def audited(dsn: str) -> list[dict[str, Any]]:

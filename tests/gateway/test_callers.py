@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator
 
 import aiohttp
 import pytest
@@ -15,8 +14,7 @@ from shardclock_server.service import keys as use_cases
 from shardclock_server.sql.keys.keys import WantedKey
 from shardclock_server.sql.session import Session
 from tests.support.factories import BOUND_S, pending_rows
-from tests.support.gateways import Api, serving
-from tests.support.sql_client import session as session_of
+from tests.support.gateways import Api
 from tools.openapi import PAGE
 
 HOUR = {"delay": "PT1H"}
@@ -80,20 +78,6 @@ def test_the_reference_says_which_scope_each_route_needs() -> None:
     }
     needed = {(method, re.sub(r"/(7|n)(?=/|$)", "/X", path)): scope for scope, method, path in ROUTES}
     assert said == needed
-
-
-@pytest.fixture
-async def locked(dsn: str) -> AsyncIterator[Api]:
-    """Ask a gateway that needs keys."""
-    async with serving(dsn, needs_keys=True) as api:
-        yield api
-
-
-@pytest.fixture
-async def owner(dsn: str) -> AsyncIterator[Session]:
-    """Give a session that may make keys."""
-    async with session_of(dsn, "owner") as session:
-        yield session
 
 
 async def key_of(owner: Session, tenant: str | None, *scopes: str) -> str:

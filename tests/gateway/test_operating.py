@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.support import ROOT
-from tests.support.deliveries import HANDLER, WorkerClient, add_worker, bury, dead, declare, deliver, failed
+from tests.support.deliveries import HANDLER, WorkerClient, add_worker, bury, declare, deliver, failed, let_die
 from tests.support.factories import BOUND_S, HolderClient, add_holder, query, value
 from tests.support.gateways import Api, serving
 from tests.support.job_runs import declare as declare_jobs
@@ -22,15 +22,7 @@ URL = "https://billing.example.com/hooks"
 @pytest.fixture
 async def letters(dsn: str) -> list[int]:
     """Let three deliveries die, one after the other; return their keys."""
-    await declare(dsn, HANDLER)
-    await add_holder(dsn, 1)
-    await add_worker(dsn, 11)
-    keys: list[int] = []
-    async with HolderClient(dsn, holder=1) as shard, WorkerClient(dsn, 11) as worker:
-        for _ in range(3):
-            keys += await deliver(shard)
-            await worker.settle(*map(dead, await worker.take()))
-    return keys
+    return await let_die(dsn, 3)
 
 
 async def test_dead_letters_are_listed_redriven_and_discarded(dsn: str, api: Api, letters: list[int]) -> None:

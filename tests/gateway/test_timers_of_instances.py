@@ -2,36 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
-import pytest
-
 from shardclock_server.service import keys as use_cases
 from shardclock_server.sql.keys.keys import WantedKey
 from shardclock_server.sql.session import Session
 from tests.support.factories import add_timers, query, value
-from tests.support.gateways import Api, serving
+from tests.support.gateways import Api
 from tests.support.job_runs import declare
 from tests.support.jobs import job_spec
-from tests.support.sql_client import session as session_of
 
 IN_AN_HOUR = "now() + interval '1 hour'"
 OF_INSTANCE = {"target": "'process:instance'", "process_instance_key": "1200", "name": "'process:1200:3:' || i"}
 NAME = "/v1/timers/by-name/process:1200:3:1"
-
-
-@pytest.fixture
-async def owner(dsn: str) -> AsyncIterator[Session]:
-    """Give a session that may make keys."""
-    async with session_of(dsn, "owner") as session:
-        yield session
-
-
-@pytest.fixture
-async def locked(dsn: str) -> AsyncIterator[Api]:
-    """Ask a gateway that needs keys."""
-    async with serving(dsn, needs_keys=True) as api:
-        yield api
 
 
 async def with_key(api: Api, owner: Session, tenant: str | None, scope: str) -> Api:

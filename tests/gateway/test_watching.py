@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -18,17 +17,9 @@ from shardclock_server.sql.pool import Pool
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.duration import parse_duration
 from tests.support.roles import as_role
-from tests.support.sql_client import session as session_of
 from tests.support.waiting import eventually
 
 AWAY = "postgresql://nobody@127.0.0.1:1/none"
-
-
-@pytest.fixture
-async def owner(dsn: str) -> AsyncIterator[Session]:
-    """Give a session of who may make keys."""
-    async with session_of(dsn, "owner") as session:
-        yield session
 
 
 def looking(dsn: str) -> Pool:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
-
-import pytest
 
 from shardclock_server.service import keys as use_cases
 from shardclock_server.sql.keys.keys import WantedKey
 from shardclock_server.sql.session import Session
 from tests.support.bpmn import model
 from tests.support.factories import query
-from tests.support.gateways import Api, serving
+from tests.support.gateways import Api
 from tests.support.sql_client import session as session_of
 
 MODEL = model('<startEvent id="s"/><userTask id="u"/>', connected="s>u")
@@ -24,13 +21,6 @@ with i as (
 insert into shardclock.tasks (task_key, instance_key, token, tenant_id, process_id, node_id, name)
 values (7, 101, 3, 'default', 'p', 'u', 'u')
 """
-
-
-@pytest.fixture
-async def locked(dsn: str) -> AsyncIterator[Api]:
-    """Ask a gateway that needs keys."""
-    async with serving(dsn, needs_keys=True) as api:
-        yield api
 
 
 async def key_of(dsn: str, name: str) -> tuple[str, dict[str, str]]:

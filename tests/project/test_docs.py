@@ -21,7 +21,7 @@ from shardclock_server.timers.model import NewTimer
 from tests.support import ROOT
 from tests.support.doc_blocks import Block, blocks
 from tests.support.factories import BOUND_S
-from tests.support.gateway_process import gateway_process
+from tests.support.gateways import serving_beside
 from tests.support.job_runs import declare
 from tests.support.jobs import job_spec
 from tests.support.memory import IN_MEMORY
@@ -108,7 +108,7 @@ def _ask(typed: list[str], block: Block, dsn: str) -> None:
     if shutil.which("curl") is None:
         pytest.skip("there is no curl here")
     asyncio.run(_schedule_named(dsn, *NAMED))
-    with gateway_process(dsn) as (url, _):
+    with serving_beside(dsn) as url:
         _type("\n".join(["set -e", *typed]).replace(GATEWAY, url), block, dsn)
 
 
@@ -176,7 +176,7 @@ def test_python_runs(block: Block, dsn: str, monkeypatch: pytest.MonkeyPatch) ->
     if GATEWAY not in block.text:
         _execute(block.text, block)
         return
-    with gateway_process(dsn) as (url, _):
+    with serving_beside(dsn) as url:
         _execute(block.text.replace(GATEWAY, url), block)
 
 

@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import tomllib
+from functools import cache
 
 import pytest
 
@@ -60,12 +61,19 @@ def test_the_files_that_take_long_are_there() -> None:
     assert sorted(name for name in named if not (ROOT / "tests" / name).is_file()) == []
 
 
+@cache
+def nodes_of_tests() -> list[tuple[str, list[ast.AST]]]:
+    """Parse each file of the tests; give its name and its nodes."""
+    files = sorted((ROOT / "tests").rglob("*.py"))
+    return [(file.relative_to(ROOT).as_posix(), [*ast.walk(ast.parse(file.read_text()))]) for file in files]
+
+
 def test_no_file_imports_from_a_test_file() -> None:
     test_names = {file.stem for file in TEST_FILES}
     imported = [
-        f"{file.relative_to(ROOT)}: {name}"
-        for file in sorted((ROOT / "tests").rglob("*.py"))
-        for node in ast.walk(ast.parse(file.read_text()))
+        f"{file}: {name}"
+        for file, nodes in nodes_of_tests()
+        for node in nodes
         for name in _modules_of(node)
         if name.rpartition(".")[2] in test_names
     ]
@@ -83,9 +91,9 @@ def _modules_of(node: ast.AST) -> list[str]:
 
 def test_no_name_in_the_tests_contains_a_replaced_word() -> None:
     named = [
-        f"{file.relative_to(ROOT)}: {name}"
-        for file in sorted((ROOT / "tests").rglob("*.py"))
-        for node in ast.walk(ast.parse(file.read_text()))
+        f"{file}: {name}"
+        for file, nodes in nodes_of_tests()
+        for node in nodes
         for name in _defined_by(node)
         if REPLACED_WORDS & set(name.lower().split("_"))
     ]

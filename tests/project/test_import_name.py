@@ -63,7 +63,7 @@ def test_the_wheel_brings_one_package_with_the_sql_the_page_and_the_types(wheels
     assert _files_of(wheels["server"]) == {*shipped, f"{NAME}/__init__.py", f"{NAME}/py.typed"}
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_sdist_makes_the_same_wheel_without_links(wheels: dict[str, Path], tree: Path, tmp_path: Path) -> None:
     build = "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])"
     subprocess.run([sys.executable, "-c", build, str(tmp_path)], cwd=tree, check=True, timeout=120)
@@ -120,7 +120,7 @@ def test_the_demo_works_from_the_wheel_in_an_empty_directory(installed: Path, tm
     assert list(empty.iterdir()) == []
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("gone", "left"), [("shardclock", "metrics"), ("other", NAME)])
 def test_another_distribution_that_brings_metrics_and_ours_leave_each_other_alone(
     other: Path, gone: str, left: str

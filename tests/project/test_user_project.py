@@ -134,7 +134,7 @@ def test_a_cluster_runs_it_from_wheels_beside_another_s_metrics(other: Path, pro
     _see_a_cluster(other, project, place)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_its_own_tests_run_from_this_tree(project: Path) -> None:
     _run_its_tests(Path(sys.executable).parent, project)
 

@@ -1,4 +1,4 @@
-"""Who takes part where clients look at jobs: the client, a shard and a worker, each moved by hand."""
+"""Lend tests the sessions of a client and of an operator, and a shard and a worker, each moved by hand."""
 
 from __future__ import annotations
 
@@ -17,6 +17,13 @@ from tests.support.sql_client import session as opened
 async def session(dsn: str) -> AsyncIterator[Session]:
     """Give a client's session: a scheduler may do all that a client does with jobs."""
     async with opened(dsn) as client:
+        yield client
+
+
+@pytest.fixture
+async def operator(dsn: str) -> AsyncIterator[Session]:
+    """Give the session of an operator."""
+    async with opened(dsn, "shard") as client:
         yield client
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -15,7 +15,6 @@ from shardclock_server.sql.deliveries.dead_letters import DeadLetterFilter
 from shardclock_server.sql.session import Session, StoreUnavailable
 from tests.support.deliveries import HANDLER, bury, declare
 from tests.support.factories import query
-from tests.support.sql_client import session as session_of
 
 EACH = DeadLetterFilter()
 
@@ -53,13 +52,6 @@ class Batches:
             await query(self._dsn, "delete from shardclock.deliveries")
             await bury_as(self._dsn, keys)
         return done
-
-
-@pytest.fixture
-async def operator(dsn: str) -> AsyncIterator[Session]:
-    """Give a session that may change dead letters."""
-    async with session_of(dsn, "shard") as session:
-        yield session
 
 
 async def bury_as(dsn: str, keys: Sequence[int]) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from shardclock_server.service.dead_letters import discard, of_targets, page_of, redrive
@@ -12,10 +10,9 @@ from shardclock_server.sql.deliveries import dead_letters
 from shardclock_server.sql.deliveries.dead_letters import DeadLetterFilter
 from shardclock_server.sql.session import Record, Session
 from shardclock_server.timers.refusal import Refusal
-from tests.support.deliveries import HANDLER, WorkerClient, add_worker, bury, dead, declare, deliver
-from tests.support.factories import BOUND_S, HolderClient, add_holder, query
+from tests.support.deliveries import HANDLER, bury, let_die
+from tests.support.factories import BOUND_S, query
 from tests.support.roles import as_role
-from tests.support.sql_client import session as session_of
 
 EACH = DeadLetterFilter()
 
@@ -32,24 +29,9 @@ class Weighed(Session):
 
 
 @pytest.fixture
-async def operator(dsn: str) -> AsyncIterator[Session]:
-    """Give a session that may change dead letters."""
-    async with session_of(dsn, "shard") as session:
-        yield session
-
-
-@pytest.fixture
 async def letters(dsn: str) -> list[int]:
     """Let three deliveries die, one after the other; return their keys."""
-    await declare(dsn, HANDLER)
-    await add_holder(dsn, 1)
-    await add_worker(dsn, 11)
-    keys: list[int] = []
-    async with HolderClient(dsn, holder=1) as shard, WorkerClient(dsn, 11) as worker:
-        for _ in range(3):
-            keys += await deliver(shard)
-            await worker.settle(*map(dead, await worker.take()))
-    return keys
+    return await let_die(dsn, 3)
 
 
 async def test_a_dry_run_names_them_the_first_that_died_first_and_changes_nothing(

@@ -24,16 +24,8 @@ from tests.support.deliveries import (
     failed,
 )
 from tests.support.factories import HolderClient
-from tests.support.sql_client import session as session_of
 
 EACH = DeliveryFilter()
-
-
-@pytest.fixture
-async def operator(dsn: str) -> AsyncIterator[Session]:
-    """Give a session that may change deliveries."""
-    async with session_of(dsn, "shard") as session:
-        yield session
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
@@ -25,7 +24,6 @@ from shardclock_server.webhooks.signing import SECRETS_MAX
 from tests.support.factories import query
 from tests.support.receivers import SECRET, Receiver, answering, receiving
 from tests.support.roles import as_role
-from tests.support.sql_client import session as session_of
 
 KEY, NOBODY = EndpointName("acme", "billing"), EndpointName("acme", "nobody")
 URL = "https://example.com/hooks"
@@ -36,13 +34,6 @@ LOOPBACK = EndpointRules(allow_http=True, networks=networks_of(["127.0.0.0/8"]))
 def billing(url: str = URL, *, rules: EndpointRules = RULES) -> StoredEndpoint:
     """Check the endpoint that most tests add."""
     return endpoints.new_endpoint(KEY, url, headers={}, secret=SECRET, policy={}, rules=rules)
-
-
-@pytest.fixture
-async def operator(dsn: str) -> AsyncIterator[Session]:
-    """Give a session that may change endpoints."""
-    async with session_of(dsn, "shard") as session:
-        yield session
 
 
 async def stored(operator: Session) -> StoredEndpoint:

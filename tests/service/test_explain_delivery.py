@@ -15,22 +15,13 @@ from shardclock_server.sql.deliveries.claim import ClaimedDelivery
 from shardclock_server.sql.deliveries.dead_letters import discard_dead_letters, redrive_dead_letters
 from shardclock_server.sql.deliveries.settle import Settlement
 from tests.support.deliveries import HANDLER, WorkerClient, add_worker, dead, declare, deliver, done
-from tests.support.factories import HolderClient, add_holder, add_timers, query
-from tests.support.roles import OPERATOR
+from tests.support.factories import HolderClient, add_timers, query
 
 STALE = """
     insert into shardclock.command_log
         (timer_key, due_date, created_at, occurrence, intent, tenant_id, timer_type, target)
     select timer_key, due_date, created_at, 1, 'STALE', tenant_id, timer_type, target from shardclock.command_log
 """
-
-
-@pytest.fixture
-async def shard(dsn: str) -> AsyncIterator[HolderClient]:
-    """Lend a shard that a test moves by hand."""
-    await add_holder(dsn, 0xBEEF)
-    async with HolderClient(dsn, holder=0xBEEF, role=OPERATOR) as hand:
-        yield hand
 
 
 @pytest.fixture

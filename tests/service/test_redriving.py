@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from shardclock_server.service.dead_letter_run import DeadLetterRun
@@ -13,7 +11,6 @@ from shardclock_server.sql.deliveries.dead_letters import DeadLetterFilter, redr
 from shardclock_server.sql.session import Session, StatementRefused
 from tests.support.deliveries import HANDLER, bury, declare
 from tests.support.factories import query, value
-from tests.support.sql_client import session as session_of
 
 EACH = DeadLetterFilter()
 DISABLED, REMOVED, UNDECLARED = "webhook:billing", "webhook:gone", "order.gone"
@@ -25,13 +22,6 @@ class NoProgress:
     def found(self, things: int, /, *, all_found: bool) -> None: ...
 
     def changed(self, things: int, /, *, of: int) -> None: ...
-
-
-@pytest.fixture
-async def operator(dsn: str) -> AsyncIterator[Session]:
-    """Give a session that may change dead letters."""
-    async with session_of(dsn, "shard") as session:
-        yield session
 
 
 @pytest.fixture

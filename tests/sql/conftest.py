@@ -69,9 +69,9 @@ def ask(request: pytest.FixtureRequest) -> Ask:
     return way
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def filled(postgres: Callable[[int], Server]) -> Iterator[str]:
-    """Name a database with 300,000 timers, which tests leave as it is."""
+    """Name a database with 300,000 timers that was never analyzed, which tests leave as it is."""
     server = postgres(18)
     dsn = server.clone()
     asyncio.run(fill(dsn))
@@ -79,9 +79,18 @@ def filled(postgres: Callable[[int], Server]) -> Iterator[str]:
     server.drop(dsn)
 
 
-@pytest.fixture(scope="module", params=["never_analyzed", "analyzed"])
-def many(request: pytest.FixtureRequest, filled: str) -> str:
-    """Name that database, before the planner knows of its size and after."""
-    if request.param == "analyzed":
-        asyncio.run(query(filled, "analyze shardclock.timers"))
-    return filled
+@pytest.fixture(scope="session")
+def analyzed(postgres: Callable[[int], Server], filled: str) -> Iterator[str]:
+    """Name its copy, of whose size the planner knows."""
+    server = postgres(18)
+    dsn = server.clone(of=filled)
+    asyncio.run(query(dsn, "analyze shardclock.timers"))
+    yield dsn
+    server.drop(dsn)
+
+
+@pytest.fixture(params=["filled", "analyzed"], ids=["never_analyzed", "analyzed"])
+def many(request: pytest.FixtureRequest) -> str:
+    """Name each of the two databases with many timers, in turn."""
+    dsn: str = request.getfixturevalue(request.param)
+    return dsn

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from shardclock_server.service.outlook import outlook_of
-from shardclock_server.shards.firing import firing_of, is_unplanned, planning_of
-from shardclock_server.sql.claims.fire import plan_schedules
+from shardclock_server.shards.firing import firing_of
 from shardclock_server.sql.clients.history import read_upcoming
 from shardclock_server.sql.clients.verbs import (
     NewRule,
@@ -22,28 +21,12 @@ from shardclock_server.sql.clients.verbs import (
     run_timer,
 )
 from tests.support.factories import HolderClient, add_schedule, query
+from tests.support.occurrences import numbers, row, serve
 from tests.support.sql_client import schedule
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 BEAT = TimerRef(name="beat")
 EACH_SECOND = "* * * * * *"
-
-
-async def serve(shard: HolderClient, at: datetime | None = None) -> None:
-    """Plan and fire what is due, by Postgres's clock or at a moment, until nothing is."""
-    shard.now = at
-    while timers := (await shard.take(horizon_s=0.0)).claimed:
-        now = at or await shard.value("select now()")
-        unplanned = [timer for timer in timers if is_unplanned(timer)]
-        await plan_schedules(shard.session, shard.holder, [planning_of(timer) for timer in unplanned])
-        await shard.send([firing_of(timer, now) for timer in timers if timer not in unplanned])
-    shard.now = None
-
-
-async def row(dsn: str) -> dict[str, Any]:
-    """Read the one timer that there is."""
-    (found,) = await query(dsn, "select * from shardclock.timers")
-    return dict(found)
 
 
 async def due(dsn: str) -> datetime:
@@ -56,12 +39,6 @@ async def fired(dsn: str, intent: str = "TRIGGERED") -> list[datetime]:
     """Read the dates of what has fired, in the order of the log."""
     text = "select due_date from shardclock.command_log where intent = $1 order by position"
     return [found["due_date"] for found in await query(dsn, text, intent)]
-
-
-async def numbers(dsn: str) -> list[tuple[str, int]]:
-    """Read what became of the occurrences, with their numbers."""
-    text = "select intent, occurrence from shardclock.command_log where intent <> 'RESCHEDULED' order by position"
-    return [(found["intent"], found["occurrence"]) for found in await query(dsn, text)]
 
 
 # In a transaction that began before others fired

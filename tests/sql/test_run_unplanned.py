@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from shardclock_server.service.outlook import outlook_of
-from shardclock_server.shards.firing import firing_of, is_unplanned, planning_of
+from shardclock_server.shards.firing import planning_of
 from shardclock_server.sql.claims.fire import pause_faulty, plan_schedules
 from shardclock_server.sql.clients.history import read_upcoming
 from shardclock_server.sql.clients.verbs import (
@@ -25,32 +25,12 @@ from shardclock_server.sql.clients.verbs import (
 )
 from shardclock_server.sql.session import StatementRefused
 from tests.support.factories import HolderClient, query, value
+from tests.support.occurrences import numbers, row, serve
 from tests.support.sql_client import call, schedule
 
 BEAT = TimerRef(name="beat")
 YEARLY, BERLIN = "0 9 1 1 *", "Europe/Berlin"
 RULES = [YEARLY, "0 9 L * *", "R/P1M", "R5/P1D", "@yearly", "R2/2031-01-31T08:00:00Z/P1M"]
-
-
-async def serve(shard: HolderClient) -> None:
-    """Plan and fire the timers that are due by Postgres's clock, until none is."""
-    while timers := (await shard.take(horizon_s=0.0)).claimed:
-        now = await shard.value("select now()")
-        unplanned = [timer for timer in timers if is_unplanned(timer)]
-        await plan_schedules(shard.session, shard.holder, [planning_of(timer) for timer in unplanned])
-        await shard.send([firing_of(timer, now) for timer in timers if timer not in unplanned])
-
-
-async def numbers(dsn: str) -> list[tuple[str, int]]:
-    """Read the outcomes of the occurrences, with their numbers."""
-    text = "select intent, occurrence from shardclock.command_log where intent <> 'RESCHEDULED' order by position"
-    return [(found["intent"], found["occurrence"]) for found in await query(dsn, text)]
-
-
-async def row(dsn: str) -> dict[str, Any]:
-    """Read the one timer that there is."""
-    (found,) = await query(dsn, "select * from shardclock.timers")
-    return dict(found)
 
 
 async def make(client: HolderClient, rule: str = YEARLY, **more: Any) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 
@@ -22,6 +21,7 @@ from shardclock_server.sql.clients.verbs import (
     shift_timers,
 )
 from tests.support.factories import HolderClient, ends, held_beat, intents, query, waits
+from tests.support.occurrences import row
 from tests.support.sql_client import schedule
 
 BEAT = TimerRef(name="beat")
@@ -43,12 +43,6 @@ async def log(dsn: str) -> list[tuple[str, int]]:
     """Read what happened: intent and number."""
     rows = await query(dsn, "select intent, occurrence from shardclock.command_log order by position")
     return [(it["intent"], it["occurrence"]) for it in rows]
-
-
-async def row(dsn: str) -> dict[str, Any]:
-    """Read the one timer that there is."""
-    (found,) = await query(dsn, "select * from shardclock.timers")
-    return dict(found)
 
 
 # A firing under way

@@ -45,6 +45,19 @@ async def deliver(shard: HolderClient, count: int = 1, *, target: str = HANDLER,
     return keys
 
 
+async def let_die(dsn: str, count: int) -> list[int]:
+    """Let deliveries die, one after the other; return their keys."""
+    await declare(dsn, HANDLER)
+    await add_holder(dsn, 1)
+    await add_worker(dsn, 11)
+    keys: list[int] = []
+    async with HolderClient(dsn, holder=1) as shard, WorkerClient(dsn, 11) as worker:
+        for _ in range(count):
+            keys += await deliver(shard)
+            await worker.settle(*map(dead, await worker.take()))
+    return keys
+
+
 async def deliveries(dsn: str) -> list[dict[str, Any]]:
     """Read the deliveries that there are."""
     return [dict(row) for row in await query(dsn, "select * from shardclock.deliveries order by timer_key")]

@@ -10,42 +10,45 @@ TAKES_S = {
     "cluster/test_running.py": 130,
     "k8s/test_losses.py": 100,
     "k8s/test_workers.py": 80,
-    "project/test_house.py": 60,
 }
-# The files whose quick tests take more than about three seconds together, by folder. All others take two minutes and a
-# half together, on two cores. `--durations=0` shows which have become long.
+# The files whose quick tests take more than about three seconds together, by folder. All others take a minute
+# together, on two cores. `--durations=0` shows which have become long.
 LONG = {
     "feel": "bounds",
     "bpmn/step": "random",
     "chaos": "chaos plan proxy",
     "cli": (
-        "audit bulk cli consumers database dead_letters deliveries endpoints handover incidents inspect job_making "
-        "jobs keys lists release scaling schedule status targets tenants verbs"
+        "audit bulk cli commands consumers database dead_letters deliveries endpoint_lengths endpoints handover "
+        "incidents inspect job_making jobs keys lists output preparation release scaling schedule status streams "
+        "targets tenants verbs"
     ),
-    "client": "http_errors http_methods http_place http_processes http_retrying outcomes",
-    "client/sql": "alike methods transactions values",
-    "cluster": "exporter stepping testing_page",
+    "client": "http_errors http_methods http_place http_processes http_retrying http_values outcomes",
+    "client/sql": "alike consuming methods transactions values",
+    "cluster": "exporter shell stepping testing_page",
     "coordinator": "plan quarantine reconciler scaling suspension",
     "engine": (
         "business_keys elements endpoints given_up hints kept_messages locked_waits long_steps order "
-        "other_projects programs races real_clock runs service_tasks signals strangers taking task_owners tasks"
+        "other_projects programs races real_clock runs service_tasks signals strangers taking task_owners tasks "
+        "thrown_signals"
     ),
     "gateway": (
-        "audit bulk callers consumers creating incidents instance_ends keyed_lines locked_names moves operating "
-        "processes quotas reference room second_wall stats task_lines tasks timer_ends timers"
+        "audit bulk callers cluster consumers creating heads incidents instance_ends jobs keyed_lines later "
+        "locked_names moves operating processes quotas reference room second_wall shares stats task_lines tasks "
+        "timer_ends timers"
     ),
-    "k8s": "app docs image pods postgres run schemas upgrade",
+    "k8s": "app docs image pods postgres run schemas secrets upgrade",
     "metrics": "report tables",
     "monitoring": "rules",
     "project": "benchmarks docs house",
-    "service": "bulk_import explain",
+    "service": "bulk_import explain job_file",
     "shards": "client_locks hold locked many_jobs metrics outages poison shard takeover wrong_clock",
     "sql": (
-        "api_keys calendar claim_races conflict_races conflicts consuming consuming_trouble counts deliveries "
-        "delivery_verbs empty_plans endpoints fence functions groups identity instances_by_state "
-        "job_clocks_and_locks job_ends job_files job_looks job_measures job_races job_verbs jobs keys leasing_lost "
-        "leasing_members locked_deliveries log_marks log_writers migrate moved_clock parsing plan_traps "
-        "policy policy_plans requests retention rights roles row_security run_timer same_call scan_window_claims "
+        "api_keys business_keys calendar claim_races conflict_races conflicts consuming consuming_trouble counts "
+        "deliveries delivery_verbs depth empty_plans endpoints fence functions given_up_in_lists groups identity "
+        "instances_by_state job_clocks_and_locks job_ends job_files job_looks job_measures job_races job_verbs "
+        "jobs keys leasing_lost leasing_members locked_deliveries log_marks log_writers migrate moved_clock "
+        "page_bytes parsing plan_traps policy policy_plans process_plans queue_order quotas_of_starts requests "
+        "reserved_names retention rights roles row_security run_timer run_unplanned same_call scan_window_claims "
         "schedules scheduling search_plans session settling statement_races task_lists verb_races verbs"
     ),
     "timers": "cron cron_counts cron_oracles",

@@ -6,8 +6,10 @@ import asyncio
 import json
 import re
 import socket
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import AsyncIterator, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -175,6 +177,27 @@ async def serving(
         server.stop()
         async with asyncio.timeout(BOUND_S):
             await task
+
+
+@contextmanager
+def serving_beside(dsn: str) -> Iterator[str]:
+    """Run a gateway in a thread, with the rights of the DSN, for a test that blocks this one; give its URL."""
+    ready: Future[tuple[str, asyncio.AbstractEventLoop, asyncio.Event]] = Future()
+
+    async def serve() -> None:
+        async with serving(dsn, role="") as api:
+            is_over = asyncio.Event()
+            ready.set_result((api.url, asyncio.get_running_loop(), is_over))
+            await is_over.wait()
+
+    thread = threading.Thread(target=asyncio.run, args=(serve(),))
+    thread.start()
+    url, loop, is_over = ready.result(BOUND_S)
+    try:
+        yield url
+    finally:
+        loop.call_soon_threadsafe(is_over.set)
+        thread.join(BOUND_S)
 
 
 async def reads_log(dsn: str) -> bool:

@@ -22,6 +22,10 @@ def _today() -> date:
     return datetime.now(UTC).date()
 
 
+def _name_in(dsn: str) -> str:
+    return dsn.partition("?")[0].rpartition("/")[2]
+
+
 class Server:
     """Run one server for the test session, and clone its migrated template."""
 
@@ -40,12 +44,14 @@ class Server:
             self.close()
             raise
 
-    def clone(self) -> str:
-        """Make a migrated database and return its DSN."""
+    def clone(self, of: str | None = None) -> str:
+        """Make a migrated database, or a copy of another one that tests have filled, and return its DSN."""
         self._server.restart_if_dead()  # a test may have killed it
         self._turn_day()
-        name = f"t_{uuid4().hex}"
-        self._execute(f"create database {name} template {TEMPLATE} strategy file_copy")
+        if of is not None:
+            connections.close_those_to(of)  # or it could not be cloned
+        name, template = f"t_{uuid4().hex}", TEMPLATE if of is None else _name_in(of)
+        self._execute(f"create database {name} template {template} strategy file_copy")
         wait(self._drops)  # or sessions of the last test would still end while this one counts sessions
         self._drops.clear()
         return self._dsn(name)
@@ -54,8 +60,7 @@ class Server:
         """Drop a clone, even if somebody is still connected to it, while the next one is made."""
         self._server.restart_if_dead()
         connections.close_those_to(dsn)
-        name = dsn.partition("?")[0].rpartition("/")[2]
-        self._drops.append(connections.start(self._server.dsn, f"drop database {name} with (force)"))
+        self._drops.append(connections.start(self._server.dsn, f"drop database {_name_in(dsn)} with (force)"))
 
     def close(self) -> None:
         """Stop the server and remove its files."""
@@ -65,12 +70,14 @@ class Server:
         shutil.rmtree(self._data_dir)
 
     def _configure(self) -> None:
-        # These settings need a restart. Commit order is checked with a logical slot, hence wal_level. fsync protects
-        # against the loss of a machine, which no test can cause; without fsync, kill -9 of Postgres loses nothing.
+        # These settings need a restart. Commit order is checked with a logical slot, hence wal_level. fsync and whole
+        # pages in the WAL protect against the loss of a machine, which no test can cause; without them, kill -9 of
+        # Postgres loses nothing, and a new database costs half.
         self._execute(
             "alter system set wal_level = 'logical'",
             "alter system set max_prepared_transactions = 4",
             "alter system set fsync = off",
+            "alter system set full_page_writes = off",
         )
         self._server.close()
         self._server = EmbeddedPostgres.start(self._data_dir, version=self._version)

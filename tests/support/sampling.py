@@ -1,4 +1,4 @@
-"""Of a test with many cases, in a file that takes long, `make test` runs a few; `make test-all` runs all."""
+"""Of a test with many cases that is slow, or in a file that takes long, `make test` runs a few; `make test-all` all."""
 
 from __future__ import annotations
 
@@ -23,11 +23,16 @@ class Sampling:
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         cases: defaultdict[tuple[Path, str], list[pytest.Item]] = defaultdict(list)
         for item in items:
-            if isinstance(item, pytest.Function) and item.get_closest_marker("long") and item.path.name not in WHOLE:
+            if isinstance(item, pytest.Function) and _takes_long(item):
                 cases[item.path, item.originalname].append(item)
         for each in cases.values():
             for item in left_out(each):
                 item.add_marker(pytest.mark.exhaustive)
+
+
+def _takes_long(item: pytest.Item) -> bool:
+    marks = ("long", "slow")
+    return item.path.name not in WHOLE and any(item.get_closest_marker(mark) for mark in marks)
 
 
 def left_out(cases: Sequence[T], *, most: int = CASES_MAX) -> list[T]:
