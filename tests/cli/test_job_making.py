@@ -115,13 +115,3 @@ def test_what_makes_no_sense_is_refused_before_the_database_is_asked(
     capsys: pytest.CaptureFixture[str], words: list[str], said: list[str]
 ) -> None:
     assert_refused(Shell(DOWN, capsys)("jobs", *words), *said, code=BAD_INPUT)
-
-
-def test_what_the_database_refuses_of_a_new_job_names_the_job(refresh: Shell) -> None:
-    assert_refused(refresh("jobs", "add", "Eu", "--of-job", "refresh"), "job 'Eu' is refused: name", "1 to 100")
-    assert_refused(refresh("jobs", "add", "eu", "--of-job", "refrsh"), "job 'refrsh' is unknown: is refresh meant?")
-    assert_refused(refresh("jobs", "add", "refresh", "--of-job", "refresh"), 'job "refresh" is there already')
-    too_soon = refresh("jobs", "add", "eu", "--of-job", "refresh", "--every", "0s")
-    assert_refused(too_soon, "must be from 0.1 s to 365 days")
-    never = refresh("jobs", "add", "eu", "--of-job", "refresh", "--cron", "0 0 30 2 *")
-    assert_refused(never, "job 'eu' is refused: schedule '0 0 30 2 *' never occurs after", "choose one with a date")

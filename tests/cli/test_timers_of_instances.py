@@ -39,12 +39,6 @@ def test_an_operator_changes_one_and_the_audit_has_it(shell: Shell) -> None:
     assert_refused(shell("operate", "cancel", key), "verb 'cancel' is unknown", code=BAD_INPUT)
 
 
-def test_a_reserved_name_or_target_is_refused(shell: Shell) -> None:
-    for words in (("--name", "job:refresh"), ("--name", "start:5:1"), ("--target", "process:instance")):
-        done = shell("schedule", "--in", "1h", *words)
-        assert_refused(done, f'{words[0][2:]} "{words[1]}" is reserved', "choose another", code=NOT_DONE)
-
-
 def test_many_are_changed_without_those_and_they_are_counted(shell: Shell) -> None:
     add(shell, 2, **OF_INSTANCE)
     add(shell, 3)

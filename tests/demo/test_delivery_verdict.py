@@ -88,29 +88,12 @@ def test_nothing_delivered_is_unknown_and_fails() -> None:
     assert "delivered" in dict(verdict.lines())
 
 
-def test_only_dead_letters_deliver_nothing_and_fail() -> None:
-    records, calls = run()
-    only = [it for it in records if it.timer_key == CLOSED_KEY]
-    verdict = verdict_on(only, [call for call in calls if call.timer_key == CLOSED_KEY], promised=1)
-
-    assert not any(verdict.faults.values())
-    assert not verdict.holds
-
-
 @pytest.mark.parametrize("key", [1, BUSY_KEY, CLOSED_KEY])
 def test_a_firing_whose_delivery_did_not_end_is_lost(key: int) -> None:
     records, _ = run()
     del records[END_OF[key]]
 
     assert faults(verdict_on(records)) == {"lost": 1}
-
-
-def test_a_promised_target_that_the_firing_does_not_have_is_lost() -> None:
-    records, calls = run()
-    records[0] = replace(records[0], target="log")
-    del records[END_OF[1]]
-
-    assert faults(verdict_on(records, [call for call in calls if call.timer_key != 1])) == {"lost": 1}
 
 
 @pytest.mark.parametrize("intent", ["DELIVERED", "DISCARDED", "DEAD"])
@@ -126,13 +109,6 @@ def test_an_end_without_a_firing_is_a_fault() -> None:
     verdict = verdict_on([*records, end(30, "DELIVERED", 99, 1)], [*calls, Call(99, 1, 90.0)])
 
     assert faults(verdict) == {"without a firing": 1}
-
-
-def test_an_end_that_was_recorded_before_its_firing_is_a_fault() -> None:
-    records, _ = run()
-    records[0] = replace(records[0], position=15)
-
-    assert faults(verdict_on(records)) == {"without a firing": 1}
 
 
 def test_a_call_without_a_firing_is_a_fault() -> None:
@@ -184,27 +160,6 @@ def test_an_attempt_that_was_called_on_both_sides_of_the_kill_is_told_and_no_fau
 
     assert faults(verdict) == {}
     assert (verdict.called_again, verdict.repeated) == (2, 0)
-
-
-@pytest.mark.parametrize(("began_s", "counts"), [(100.9, (1, 0)), (101.1, (0, 1))])
-def test_a_call_that_a_killed_worker_had_sent_may_begin_a_little_after_the_kill(
-    began_s: float, counts: tuple[int, int]
-) -> None:
-    _, calls = run()
-    others = [it for it in calls if it.timer_key != 1]
-
-    verdict = verdict_on(calls=[*others, Call(1, 1, began_s), Call(1, 1, 110.0)])
-
-    assert (verdict.called_again, verdict.repeated) == counts
-
-
-def test_an_attempt_that_was_called_again_before_the_kill_has_another_reason() -> None:
-    _, calls = run()
-
-    verdict = verdict_on(calls=[*calls, Call(1, 1, 91.0)])
-
-    assert (verdict.called_again, verdict.repeated) == (0, 1)
-    assert str(dict(verdict.lines())["called again"]).endswith("; 1 for another reason")
 
 
 def test_without_a_kill_nothing_is_called_again_because_of_it() -> None:

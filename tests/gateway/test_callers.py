@@ -195,26 +195,6 @@ async def test_a_revoked_or_expired_key_is_none_soon(
     (await locked.get("/v1/timers", **bearing(key))).assert_problem("no-key", 401)
 
 
-async def test_a_key_is_looked_up_once_in_a_while_and_not_for_each_request(
-    locked: Api, owner: Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now_s, looks, rows = 1_000.0, 0, Session.rows
-
-    async def count(self: Session, name: str, /, **values: object) -> object:
-        nonlocal looks
-        looks += name == "live_keys"
-        return await rows(self, name, **values)
-
-    monkeypatch.setattr("shardclock_server.gateway.requests.key_lookups.time.monotonic", lambda: now_s)
-    monkeypatch.setattr(Session, "rows", count)
-    key = await key_of(owner, "ada", "read")
-    for turn in (1, 2):
-        for _ in range(10):
-            assert (await locked.get("/v1/timers", **bearing(key))).status == 200
-        assert looks == turn
-        now_s += KNOWN_S + 0.1
-
-
 @pytest.mark.parametrize(
     "headers",
     [

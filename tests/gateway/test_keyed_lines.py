@@ -5,12 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 from typing import Any
-from unittest import mock
 
 import pytest
 
-from shardclock_server.sql.clients import writing
-from shardclock_server.sql.session import StoreUnavailable
 from tests.support.factories import value
 from tests.support.gateways import NDJSON, Api
 
@@ -75,13 +72,6 @@ async def test_a_key_that_came_with_another_line_is_refused_and_no_other_line_is
     assert await stored(dsn) == 3
 
 
-async def test_keys_of_lines_are_each_tenants_own(dsn: str, api: Api) -> None:
-    for tenant in ("ada", "bob"):
-        (line,) = await sent(api, *keyed(1), Shardclock_Tenant=tenant)
-        assert "replayed" not in line
-    assert await stored(dsn) == 2
-
-
 async def test_of_requests_at_once_with_the_same_lines_each_line_is_one_timer(dsn: str, api: Api) -> None:
     done = await asyncio.gather(*(sent(api, *keyed(*range(50))) for _ in range(6)))
 
@@ -89,23 +79,6 @@ async def test_of_requests_at_once_with_the_same_lines_each_line_is_one_timer(ds
     outcomes = {line["outcome"] for lines in done for line in lines}
     assert outcomes <= {"created", "untried"}, "one that is being answered may be sent again"
     assert {line["outcome"] for line in await sent(api, *keyed(*range(50)))} == {"created"}
-
-
-async def test_an_answer_that_was_lost_is_asked_for_again_under_the_same_keys(dsn: str, api: Api) -> None:
-    write, lost = writing.write_whole, list[int]()
-
-    async def lose_one(*args: object) -> object:
-        outcomes = await write(*args)  # type: ignore[arg-type] # as it was called
-        if not lost:
-            lost.append(1)
-            raise StoreUnavailable("the connection was lost after the commit")
-        return outcomes
-
-    with mock.patch.object(writing, "write_whole", lose_one):
-        outcomes = await sent(api, *keyed(1, 2))
-
-    assert [line["outcome"] for line in outcomes] == ["created", "created"]
-    assert await stored(dsn) == 2
 
 
 @pytest.mark.parametrize("key", ["", "x" * 256, "café", 7, ["k"]], ids=str)

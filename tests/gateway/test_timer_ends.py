@@ -14,7 +14,6 @@ from starlette.types import Message
 from shardclock.log import LogRecord
 from shardclock_server.gateway.waits import timer_ends
 from shardclock_server.sql.deliveries.claim import ClaimedDelivery
-from shardclock_server.sql.hints import HintListener
 from shardclock_server.sql.log.ends import find_ends
 from shardclock_server.sql.session import Session, StoreUnavailable
 from shardclock_server.timers.model import ClaimedTimer
@@ -46,25 +45,6 @@ async def test_a_create_that_waits_is_answered_with_the_record_of_the_firing(api
     answer = await task
     assert (answer.status, answer.json["outcome"], answer.json["end"]["intent"]) == (201, "created", "TRIGGERED")
     assert answer.json["end"]["timer_key"] == answer.json["timer_key"]
-
-
-async def test_a_lost_connection_for_hints_costs_nobody_his_answer(
-    api: Api, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wait, lost = HintListener.wait, asyncio.Event()
-
-    async def lose_once(hints: HintListener, timeout_s: float) -> bool:
-        if lost.is_set():
-            return await wait(hints, timeout_s)
-        lost.set()
-        raise StoreUnavailable("the connection was lost")
-
-    monkeypatch.setattr(HintListener, "wait", lose_once)
-    task = asyncio.create_task(api.post("/v1/timers?wait=PT10S", NOW))
-    await lost.wait()
-    await fire(shard)
-
-    assert (await task).json["end"]["intent"] == "TRIGGERED"
 
 
 async def test_an_end_that_is_there_already_is_answered_at_once(api: Api, shard: HolderClient) -> None:
@@ -136,16 +116,6 @@ async def test_a_thousand_wait_and_one_task_reads_the_log_for_them(dsn: str, api
     assert reads < 1_000
 
 
-@pytest.mark.exhaustive
-async def test_a_thousand_who_wait_need_no_session_of_others(dsn: str) -> None:
-    async with serving(dsn, gateway_sessions=2, gateway_wait_s=0.1) as api:
-        looks = mock.Mock(side_effect=find_ends)
-        with mock.patch.object(timer_ends, "find_ends", looks):
-            answers = await asyncio.gather(*(api.post("/v1/timers?wait=PT1S", HOUR) for _ in range(1_000)))
-    assert [answer for answer in answers if answer.status != 201 or answer.json["end"] is not None] == []
-    assert looks.call_count < 100
-
-
 async def test_nobody_hangs_when_the_connection_is_lost_while_they_wait(
     dsn: str, api: Api, shard: HolderClient
 ) -> None:
@@ -183,14 +153,6 @@ async def test_a_gateway_that_stops_lets_nobody_wait(dsn: str) -> None:
         api.stop()
         answer = await task
     assert (answer.status, answer.json["end"]) == (201, None)
-
-
-async def test_who_goes_away_waits_no_longer(dsn: str) -> None:
-    async with serving(dsn) as api:
-        task = asyncio.create_task(api.post("/v1/timers?wait=PT60S", HOUR))
-        await eventually(lambda: api.gateway.timer_ends.count == 1)
-        task.cancel()
-        await eventually(lambda: api.gateway.timer_ends.count == 0)
 
 
 @pytest.mark.parametrize("wait", ["soon", "PT301S", "P1D", "-PT1S"])

@@ -134,7 +134,6 @@ async def test_each_verb_answers_the_state_that_is_true(dsn: str, api: Api, by: 
     [
         ({"due_date": "2031-01-01T00:00:00Z"}, "2031-01-01T00:00:00Z"),
         ({"shift": "PT1H"}, "2030-01-31T09:00:00Z"),
-        ({"shift": "-P1D"}, "2030-01-30T08:00:00Z"),
         ({"due_date": "2031-07-01T00:00", "zone": "Europe/Berlin"}, "2031-06-30T22:00:00Z"),
     ],
     ids=str,
@@ -152,13 +151,9 @@ async def test_a_timer_is_moved_and_says_when_it_is_due(dsn: str, api: Api, to: 
     [
         ({}, ["exactly one of delay, due_date, shift and schedule"]),
         ({"delay": "PT1S", "shift": "PT1S"}, ["exactly one of"]),
-        ({"delay": "soon"}, ["delay 'soon'"]),
         ({"delay": 5}, ["delay 5 is refused"]),
         ({"shift": "PT1S", "zone": "UTC"}, ["zone goes with"]),
         ({"delay": "PT1S", "missed": "skip"}, ["missed goes with"]),
-        ({"schedule": "R/P1D", "missed": "never"}, ["missed 'never'", "fire_once"]),
-        ({"schedule": "0 0 30 2 *"}, ["never occurs"]),
-        ({"shift": "P9000Y"}, ["1 to 9999"]),
         ({"colour": "red"}, ["'colour' is not a field here"]),
     ],
     ids=str,

@@ -31,13 +31,6 @@ async def test_no_request_of_a_client_changes_one(dsn: str, api: Api) -> None:
         refused.assert_problem("conflict", 409, f"timer {key} belongs to instance 1200")
 
 
-async def test_a_reserved_name_or_target_is_refused(dsn: str, api: Api) -> None:
-    for fields in ({"name": "job:x"}, {"name": "start:1:1", "on_conflict": "replace"}, {"target": "job:x"}):
-        (await api.post("/v1/timers", {"delay": "PT1H", **fields})).assert_problem("refused", 422, "is reserved")
-    (await api.put(NAME, {"delay": "PT1H"})).assert_problem("refused", 422, 'name "process:1200:3:1" is reserved')
-    assert await value(dsn, "select count(*) from shardclock.timers") == 0
-
-
 async def test_an_operator_changes_one_and_the_audit_has_it(dsn: str, api: Api) -> None:
     (key,) = await add_timers(dsn, 1, IN_AN_HOUR, **OF_INSTANCE)
 
@@ -91,15 +84,3 @@ async def test_one_without_a_date_yet_is_not_moved_and_that_is_no_fault_of_ours(
     (await api.ask("PATCH", "/v1/timers/by-name/beat", {"shift": "PT1H"})).assert_problem(
         "conflict", 409, "no date yet"
     )
-
-
-async def test_many_are_changed_without_those_and_they_are_counted(dsn: str, api: Api) -> None:
-    await add_timers(dsn, 2, IN_AN_HOUR, **OF_INSTANCE)
-    await add_timers(dsn, 3, IN_AN_HOUR)
-
-    for verb in ("pause", "cancel"):
-        counted = (await api.post(f"/v1/timers/bulk/{verb}?dry_run=true")).json
-        done = await api.post(f"/v1/timers/bulk/{verb}?token={counted['token']}")
-        assert (counted["matched"], counted["left_out"]) == (3, 2)
-        assert done.json == {"matched": 3, "changed": 3, "unsure": 0, "left_out": 2}
-    assert await value(dsn, "select count(*) from shardclock.timers") == 2

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -161,20 +160,6 @@ async def test_a_holder_that_was_ended_sends_a_last_report(pool: ShardPool, rece
     assert pool.work.pop(shard).exception() is not None
 
 
-async def test_a_killed_shard_leaves_no_series_behind(
-    pool: ShardPool, node: Exporting, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shard = await pool.start(metrics_socket=node.socket_path)
-    await page_once(node, lambda page: page.numbers("slots_owned") == {("0",): 840})
-    # What is killed says nothing more: its socket is gone, and it takes no leave.
-    monkeypatch.setattr("shardclock_server.metrics.aggregator.SOURCE_EXPIRES_S", 20 * REPORT_S)
-    shard._reporter.close()
-
-    page = await page_once(node, lambda page: page.number("exporter_sources") == 0)
-
-    assert not [line for line in page.text.splitlines() if 'shard="' in line]
-
-
 async def test_a_shard_that_changes_its_part_counts_on_under_the_new_one(
     pool: ShardPool, receiver: ReportReceiver
 ) -> None:
@@ -221,22 +206,6 @@ async def test_a_shard_fires_as_ever_where_no_exporter_listens(pool: ShardPool) 
         await pool.until_fired(100)
 
     assert sorted(row["timer_key"] for row in await pool.fired()) == keys
-    assert shard.stats.failures.total() == 0
-
-
-async def test_an_exporter_that_hears_but_never_reads_holds_nobody_up(
-    pool: ShardPool, receiver: ReportReceiver
-) -> None:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as mouth:
-        mouth.setblocking(False)
-        with suppress(BlockingIOError):
-            while True:
-                mouth.sendto(b"x", receiver.socket_path)
-    await add_timers(pool.dsn, 100, "now() + i * interval '5 ms'")
-
-    shard = await pool.start(metrics_socket=receiver.socket_path)
-    await pool.until_fired(100)
-
     assert shard.stats.failures.total() == 0
 
 

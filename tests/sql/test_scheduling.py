@@ -112,17 +112,6 @@ async def test_no_timers_are_no_work(dsn: str) -> None:
         assert await schedule_timers(client, Drawn([], datetime.now(UTC)), []) == []
 
 
-async def test_sending_the_same_keys_again_adds_nothing_and_gives_the_same_answer(dsn: str) -> None:
-    asked = [timer(name="n"), timer(due_date="2020-01-01T00:00:00Z"), timer(schedule="R/PT1H")]
-    async with session(dsn) as client:
-        drawn = await draw_keys(client, 3)
-        first = await schedule_timers(client, drawn, asked)
-
-        assert await schedule_timers(client, drawn, asked) == first
-
-    assert await value(dsn, "select count(*) from shardclock.timers") == 3
-
-
 async def test_sending_the_same_keys_again_adds_nothing_whatever_has_become_of_the_timers(dsn: str) -> None:
     end = (datetime.now(UTC) + timedelta(seconds=150)).isoformat()
     asked = {
@@ -239,25 +228,6 @@ async def test_a_connection_lost_in_mid_commit_is_settled_by_sending_again(dsn: 
         assert again == outcomes
     rows = await query(dsn, "select timer_key, count(*) from shardclock.timers group by 1 order by 1")
     assert [tuple(row) for row in rows] == [(key, 1) for key in drawn.keys]
-
-
-async def test_a_backend_terminated_in_mid_batch_leaves_each_timer_once_when_sent_again(dsn: str) -> None:
-    async with HolderClient(dsn) as client, HolderClient(dsn) as stranger, session(dsn) as operator:
-        drawn = await draw_keys(client.session, 2)
-        asked = [timer(), timer(name="held")]
-        await stranger.begin()
-        await stranger.value("select shardclock.schedule_timer(delay => 'PT1H', name => 'held')")
-        sending = await waits(client, schedule_timers(client.session, drawn, asked))
-        async with operator.connection() as connection:
-            await connection.execute("select pg_terminate_backend($1)", client.pid)
-        with pytest.raises(StoreUnavailable):
-            await ends(sending)
-        await stranger.rollback()
-
-        outcomes = await schedule_timers(client.session, drawn, asked)
-
-    assert keys_of(outcomes) == drawn.keys
-    assert await value(dsn, "select count(*) from shardclock.timers") == 2
 
 
 @pytest.mark.parametrize(

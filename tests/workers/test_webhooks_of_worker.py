@@ -11,12 +11,10 @@ from shardclock_server.sql.endpoints.endpoints import (
     EndpointName,
     StoredEndpoint,
     add_endpoint,
-    change_endpoint,
     find_endpoints,
     set_secrets,
 )
 from shardclock_server.sql.session import Session
-from shardclock_server.workers.endpoint_queue import FRESH_S
 from shardclock_server.workers.settings import WorkerSettings
 from tests.support.deliveries import deliver
 from tests.support.factories import BOUND_S, HolderClient, value
@@ -141,29 +139,6 @@ async def test_a_secret_that_was_added_is_used_soon(dsn: str, shard: HolderClien
             await eventually(is_signed_with_both)
 
     Webhook(new).verify(receiver.requests[-1].body, receiver.requests[-1].headers)
-
-
-async def test_what_was_changed_of_it_counts_soon(dsn: str, shard: HolderClient) -> None:
-    async with receiving(answering("204 No Content")) as receiver:
-        one = await add(dsn, receiver)
-        async with (
-            working(dsn, Processes(), settings=SETTINGS),
-            Session(as_role(dsn, "shard"), application="test", timeout_s=BOUND_S) as session,
-        ):
-            await deliver(shard, target=TARGET)
-            await eventually(lambda: len(receiver.requests) == 1)
-            assert await change_endpoint(
-                session, one.key, url=None, headers={"x-team": "8"}, policy={"timeout_s": 3.0, "concurrency": 1}
-            )
-
-            async def has_the_new_header() -> bool:
-                await deliver(shard, target=TARGET)
-                await asyncio.sleep(0.1)
-                return bool(receiver.requests[-1].headers["x-team"] == "8")
-
-            await eventually(has_the_new_header, within_s=FRESH_S + BOUND_S)
-
-    assert receiver.requests[0].headers["x-team"] == "7"
 
 
 async def test_a_webhook_on_the_way_is_sent_again_after_a_drain(dsn: str, shard: HolderClient) -> None:

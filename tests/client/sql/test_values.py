@@ -89,10 +89,6 @@ async def test_lengths_are_pythons_own_or_text(one: UserConnection) -> None:
     ("field", "words"),
     [
         ({"target": "nobody"}, "nobody"),
-        ({"name": "x" * 201}, "must have 1 to 200 characters"),
-        ({"payload": "x" * 70_000}, "the limit is 65536"),
-        ({"timer_type": "x"}, "use BOUNDARY"),
-        ({"zone": "Mars/Olympus"}, "is not an IANA time zone"),
         ({"process_instance_key": 2**63}, "out of range for type bigint"),
         ({"delay": "PT1H", "schedule": "R/PT1H"}, "give exactly one of"),
     ],
