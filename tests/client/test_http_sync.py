@@ -15,7 +15,7 @@ import shardclock
 from shardclock import http
 from shardclock.http import NotFound, TooLate
 from tests.support import ROOT
-from tests.support.gateway_process import gateway_process
+from tests.support.gateways import serving_beside
 from tests.support.roles import as_role
 from tools.unasync import read_files
 
@@ -26,8 +26,8 @@ BY_HAND = {"sync_keeping", "sync_timing"}
 
 @pytest.fixture
 def url(dsn: str) -> Iterator[str]:
-    """Run a gateway in a process of its own."""
-    with gateway_process(as_role(dsn, "gateway")) as (url, _):
+    """Run a gateway beside the test, which has no event loop."""
+    with serving_beside(as_role(dsn, "gateway")) as url:
         yield url
 
 

@@ -213,6 +213,7 @@ def test_a_command_ends_with_its_own_exit_code_where_python_is_to_inspect(words:
 
 
 @pytest.mark.ray
+@pytest.mark.exhaustive
 def test_a_cluster_starts_and_fires_in_a_shell_where_everything_is_set_for_others(place: Path) -> None:
     # Given a shell with all of them at once, a mask that hides each new file, and an app that stands on PYTHONPATH
     apps = place / "apps"

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, closing, suppress
+from contextlib import asynccontextmanager, closing
 from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -17,11 +17,7 @@ from pathlib import Path
 import pytest
 
 from shardclock.log import LogRecord
-from shardclock.log.async_reading import read_log
-from shardclock_server.demo.verdict import Verdict, judge
-from shardclock_server.sql.clients.outcomes import Refused, Scheduled
-from shardclock_server.sql.clients.scheduling import draw_keys, schedule_timers
-from shardclock_server.sql.session import Session
+from shardclock_server.demo.verdict import Verdict
 from shardclock_server.timers.model import NewTimer
 from tests.support import ROOT
 from tests.support.cli_asserts import BAD_INPUT, DONE, DOWN, NOT_DONE, NOT_THERE
@@ -30,13 +26,13 @@ from tests.support.factories import holders_of, query, value
 from tests.support.memory import IN_MEMORY
 from tests.support.processes import kill_all
 from tests.support.program import PROGRAM, Done, run
+from tests.support.steady_load import SteadyLoad
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.ray, pytest.mark.timed]
 
 SCRIPT = ROOT / "examples" / "blue-green.sh"
 BLUE, GREEN = "blue", "green"
-PACE_S = 0.1
 PER_TURN = 50  # timers scheduled each tenth of a second
 COME_UP_S = 60.0
 # What is promised of a switch; it is measured in hundredths of a second.
@@ -157,54 +153,13 @@ async def leads(machine: Machine, name: str) -> bool:
     return bool(await value(machine.dsn, text, name))
 
 
-class Load:
-    """Schedules about 550 firings a second, finely spread, and judges from the log what became of them."""
-
-    def __init__(self, dsn: str) -> None:
-        self._dsn = dsn
-        self._session = Session(dsn, application="test load")
-        self._scheduled: list[tuple[Scheduled, NewTimer]] = []
-
-    async def flow(self) -> None:
-        """Schedule until cancelled."""
-        await query(self._dsn, "select shardclock.schedule_timer(schedule => 'R/PT1S', name => $1)", BEAT)
-        while True:
-            tick = asyncio.create_task(asyncio.sleep(PACE_S))
-            timers = self._timers()
-            keys = await draw_keys(self._session, len(timers))
-            for scheduled, timer in zip(await schedule_timers(self._session, keys, timers), timers, strict=True):
-                assert not isinstance(scheduled, Refused)
-                self._scheduled.append((scheduled, timer))
-            await tick
-
-    async def verdict(self) -> Verdict:
-        """Wait until all that was scheduled has ended, and judge; timers that are lost end the wait too."""
-        assert await value(self._dsn, "select shardclock.cancel_timer(name => $1)", BEAT) == "CANCELED"
-        records: list[LogRecord] = []
-        position = 0
-
-        async def all_ended() -> bool:
-            nonlocal position
-            while batch := await read_log(self._session, position, limit=5000):
-                records.extend(batch)
-                position = batch[-1].position
-            return judge(self._scheduled, records, None).lost == 0
-
-        with suppress(AssertionError):  # the verdict says what is missing
-            await eventually(all_ended, within_s=TAKEOVER_LAG_S)
-        await self._session.close()
-        assert missed(records) == set(), "the schedule has a hole"
-        verdict = judge(self._scheduled, records, None)
-        print(f"{figures(verdict)}, at most {pause_s(records) * 1000:.0f} ms between two firings")  # noqa: T201 - for -s
-        return verdict
-
-    def _timers(self) -> list[NewTimer]:
-        # From what no claim of another second has seen yet to what the shards have leased when the work moves.
-        delays = (0.05 + (i + random.random()) * 3 / PER_TURN for i in range(PER_TURN))
-        first = len(self._scheduled)
-        names = ({"name": f"order-{first + i}"} if i % 10 == 0 else {} for i in range(PER_TURN))
-        plain = [{"delay": f"PT{delay:.6f}S"} | name for delay, name in zip(delays, names, strict=True)]
-        return [NewTimer.from_fields(fields) for fields in [*plain, {"schedule": "R3/PT0.4S"}]]
+def batch(first: int) -> list[NewTimer]:
+    """Make timers, finely spread: about 550 firings a second."""
+    # From what no claim of another second has seen yet to what the shards have leased when the work moves.
+    delays = (0.05 + (i + random.random()) * 3 / PER_TURN for i in range(PER_TURN))
+    names = ({"name": f"order-{first + i}"} if i % 10 == 0 else {} for i in range(PER_TURN))
+    plain = [{"delay": f"PT{delay:.6f}S"} | name for delay, name in zip(delays, names, strict=True)]
+    return [NewTimer.from_fields(fields) for fields in [*plain, {"schedule": "R3/PT0.4S"}]]
 
 
 def missed(records: list[LogRecord]) -> set[int]:
@@ -228,7 +183,8 @@ def figures(verdict: Verdict) -> str:
 @asynccontextmanager
 async def exactly_once(machine: Machine, *, lag_max_s: float) -> AsyncIterator[None]:
     """Keep timers coming through a block, and demand that each fires exactly once, never early, never later than."""
-    load = Load(machine.dsn)
+    load = SteadyLoad(machine.dsn, batch)
+    await query(machine.dsn, "select shardclock.schedule_timer(schedule => 'R/PT1S', name => $1)", BEAT)
     flow = asyncio.create_task(load.flow())
     try:
         await flowing(machine)
@@ -238,7 +194,10 @@ async def exactly_once(machine: Machine, *, lag_max_s: float) -> AsyncIterator[N
     finally:
         flow.cancel()
         await asyncio.wait([flow])
-    verdict = await load.verdict()
+    assert await value(machine.dsn, "select shardclock.cancel_timer(name => $1)", BEAT) == "CANCELED"
+    verdict = await load.verdict(patience_s=TAKEOVER_LAG_S)
+    assert missed(load.records) == set(), "the schedule has a hole"
+    print(f"{figures(verdict)}, at most {pause_s(load.records) * 1000:.0f} ms between two firings")  # noqa: T201 - for -s
     assert verdict.holds, verdict
     assert verdict.lag_max_ms <= lag_max_s * 1000, verdict
 

@@ -55,11 +55,6 @@ async def expire(timer: shardclock.Timer[Order]) -> None:
 def plain(timer: shardclock.Timer) -> None:
     assert os.getpid() != timer.payload
 
-@shardclock.on_timer("flaky", retry_min="PT0.1S", retry_max="PT0.1S")
-def flaky(timer: shardclock.Timer) -> None:
-    if timer.attempt < 3:
-        raise ValueError(f"not at attempt {timer.attempt}")
-
 @shardclock.on_timer("exits", max_attempts=2, retry_min="PT0.1S", retry_max="PT0.1S")
 def exits(timer: shardclock.Timer) -> None:
     if timer.payload == "bad":
@@ -99,10 +94,6 @@ def waits(timer: shardclock.Timer) -> None:
         calls.write("x")
     while os.path.exists(f"{HERE}/wait"):
         time.sleep(0.01)
-
-@shardclock.on_timer("discards")
-async def discards(timer: shardclock.Timer) -> None:
-    raise shardclock.Discard("paid meanwhile")
 """
 
 
@@ -146,19 +137,6 @@ def test_an_async_and_a_plain_handler_are_called_in_processes_of_their_own(up: C
     assert pids.isdisjoint(process.pid for process in hosts)
 
 
-def test_a_payload_that_does_not_fit_is_dead_at_once(up: ClusterProcess) -> None:
-    (end,) = schedule(up, "order.expired", [{"order": "many"}])
-
-    assert (end.intent, end.detail["attempt"]) == ("DEAD", 1)
-    assert "order" in end.detail["reason"]
-
-
-def test_a_handler_that_raises_is_called_again(up: ClusterProcess) -> None:
-    (end,) = schedule(up, "flaky", [1])
-
-    assert (end.intent, end.detail["attempt"]) == ("DELIVERED", 3)
-
-
 @pytest.mark.parametrize(("target", "attempts"), [("exits", 2), ("crashes", 1), ("forks", 1), ("hangs", 1)])
 def test_what_a_handler_does_to_its_process_is_its_own_attempt_s(
     up: ClusterProcess, target: str, attempts: int
@@ -187,14 +165,6 @@ def test_a_process_that_is_killed_while_it_waits_costs_no_attempt(up: ClusterPro
     (end,) = schedule(up, "plain", [0])
 
     assert (end.intent, end.detail["attempt"]) == ("DELIVERED", 1)
-
-
-def test_a_handler_may_discard_and_explain_says_so(up: ClusterProcess) -> None:
-    (end,) = schedule(up, "discards", [1])
-
-    assert (end.intent, end.detail["reason"]) == ("DISCARDED", "paid meanwhile")
-    ((key,),) = ask(up, "select timer_key from shardclock.command_log where intent = 'DISCARDED'")
-    assert "discarded by discards" in run("explain", str(key), environment=up.environment).out
 
 
 def test_the_page_about_handlers_works(up: ClusterProcess) -> None:

@@ -7,17 +7,13 @@ import os
 import signal
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, closing, suppress
+from contextlib import asynccontextmanager, closing
 from functools import partial
 
 import psutil
 import pytest
 
-from shardclock.log import LogRecord
-from shardclock.log.async_reading import read_log
-from shardclock_server.demo.verdict import Kill, Verdict, judge
-from shardclock_server.sql.clients.outcomes import Refused, Scheduled
-from shardclock_server.sql.clients.scheduling import draw_keys, schedule_timers
+from shardclock_server.demo.verdict import Kill
 from shardclock_server.sql.cluster.holders import SHARD, Holder
 from shardclock_server.sql.cluster.leadership import scale
 from shardclock_server.sql.session import Session
@@ -25,12 +21,12 @@ from shardclock_server.timers.model import NewTimer
 from tests.support.factories import holders_of, query, value
 from tests.support.rays import RayOfNodes
 from tests.support.roles import as_role
+from tests.support.steady_load import SteadyLoad
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.ray
 
 # 40 timers and a repeat of three each tenth of a second: about 400 firings a second.
-PACE_S = 0.1
 BATCH = [NewTimer.from_fields({"delay": f"PT{0.1 + 0.03 * i:.2f}S"}) for i in range(40)]
 BATCH += [NewTimer.from_fields({"schedule": "R3/PT0.4S"})]
 TERM = "select term from shardclock.leadership"
@@ -66,47 +62,10 @@ async def other_rays(second_ray: RayOfNodes) -> AsyncIterator[RayOfNodes]:
     await second_ray.clear()
 
 
-class Load:
-    """Schedules real timers at a steady pace, and holds the log against them at the end."""
-
-    def __init__(self, dsn: str) -> None:
-        self.kill: Kill | None = None
-        self.takeover_s = 0.0
-        self._session = Session(dsn, application="test load")
-        self._scheduled: list[tuple[Scheduled, NewTimer]] = []
-
-    async def flow(self) -> None:
-        """Schedule until cancelled."""
-        while True:
-            tick = asyncio.create_task(asyncio.sleep(PACE_S))
-            keys = await draw_keys(self._session, len(BATCH))
-            for scheduled, timer in zip(await schedule_timers(self._session, keys, BATCH), BATCH, strict=True):
-                assert not isinstance(scheduled, Refused)
-                self._scheduled.append((scheduled, timer))
-            await tick
-
-    async def verdict(self) -> Verdict:
-        """Wait until all that was scheduled has ended, and judge; timers that are lost end the wait too."""
-        records: list[LogRecord] = []
-        position = 0
-
-        async def all_ended() -> bool:
-            nonlocal position
-            while batch := await read_log(self._session, position, limit=5000):
-                records.extend(batch)
-                position = batch[-1].position
-            return judge(self._scheduled, records, self.kill).lost == 0
-
-        with suppress(AssertionError):  # the verdict says what is missing
-            await eventually(all_ended, within_s=PATIENCE_S)
-        await self._session.close()
-        return judge(self._scheduled, records, self.kill)
-
-
 @asynccontextmanager
-async def exactly_once(dsn: str) -> AsyncIterator[Load]:
+async def exactly_once(dsn: str) -> AsyncIterator[SteadyLoad]:
     """Keep timers coming and firing through a block, and demand that each fires exactly once, never early."""
-    load = Load(dsn)
+    load = SteadyLoad(dsn, lambda _: BATCH)
     flow = asyncio.create_task(load.flow())
     await eventually(lambda: fired(dsn, at_least=100))
     try:
@@ -115,7 +74,7 @@ async def exactly_once(dsn: str) -> AsyncIterator[Load]:
     finally:
         flow.cancel()
         await asyncio.wait([flow])
-    verdict = await load.verdict()
+    verdict = await load.verdict(patience_s=PATIENCE_S)
     load.takeover_s = verdict.takeover_s or 0.0
     print(verdict)  # noqa: T201 - shown when the test fails
     assert verdict.holds, verdict
@@ -234,6 +193,7 @@ async def test_a_draining_node_is_emptied_before_it_goes(rays: RayOfNodes, dsn: 
     assert set(await ended(dsn, node_id=node)) == {"drained"}, "nobody was taken for dead"
 
 
+@pytest.mark.exhaustive
 async def test_shards_scale_from_2_to_7_to_3_while_timers_fire(rays: RayOfNodes, dsn: str) -> None:
     # Seven processes share a few cores: one that gets none for some seconds is not dead, and still drains.
     await rays.coordinate(dsn, silent_s=30.0, drain_s=30.0)
@@ -302,6 +262,7 @@ async def test_a_frozen_shard_is_replaced_and_stops_when_it_wakes(rays: RayOfNod
         await eventually(lambda: not psutil.pid_exists(frozen.pid), within_s=10)
 
 
+@pytest.mark.exhaustive
 async def test_a_shard_that_dies_while_rays_head_hangs_is_taken_over(rays: RayOfNodes, dsn: str) -> None:
     # Given two shards that serve, and a head that answers nobody
     await rays.coordinate(dsn, silent_s=3.5)

@@ -16,7 +16,7 @@ from shardclock_server.sql.clock.moved import move
 from shardclock_server.sql.processes import instances, tasks
 from shardclock_server.sql.processes.definitions import delete_definition
 from shardclock_server.timers.refusal import Refusal
-from tests.support.bpmn import SHARED, boundary, event_subprocess, job, timer
+from tests.support.bpmn import SHARED, boundary, job, timer
 from tests.support.bpmn_cluster import APP, NOW, running
 
 START, END = '<startEvent id="s"/>', '<endEvent id="e"/>'
@@ -150,21 +150,6 @@ async def test_a_job_that_nobody_does_goes_when_its_timer_interrupts_it() -> Non
         assert await it.query("select 1 from shardclock.deliveries") == []
 
 
-async def test_a_cycle_begins_beside_as_often_as_it_says_and_stops_with_its_task() -> None:
-    elements = START + '<userTask id="u"/>' + boundary("b", "u", timer("timeCycle", "R5/PT10M"), interrupts=False)
-    async with running() as it:
-        await it.deploy(elements + END + '<manualTask id="r"/>', connected="s>u u>e b>r")
-        key = await it.start()
-        await it.advance("PT25M")
-        assert (await it.history(key)).count("r+") == 2
-        (task,) = await tasks.find_tasks(it.session)
-        assert await tasks.complete_task(it.session, task.task_key, variables={}) == "COMPLETED"
-        await it.advance("PT2H")
-        assert await it.state(key) == "COMPLETED"
-        assert (await it.history(key)).count("r+") == 2
-        assert await it.query("select 1 from shardclock.timers") == []
-
-
 async def test_a_start_timer_is_replaced_by_a_new_version_and_comes_back_when_that_is_deleted() -> None:
     def starting(cycle: str) -> str:
         return f'<startEvent id="s">{timer("timeCycle", cycle)}</startEvent>'
@@ -262,17 +247,6 @@ async def test_a_process_that_a_message_begins_is_started_by_nobody_else() -> No
         assert await it.state(key) == "COMPLETED"
         await it.advance("P1D")
         assert [found.state for found in await instances.find_instances(it.session)] == ["COMPLETED"] * 2
-
-
-async def test_an_event_sub_process_interrupts_when_its_timer_is_due() -> None:
-    inside = event_subprocess("n", timer("timeDuration", "PT5M"))
-    async with running() as it:
-        await it.deploy(START + '<userTask id="u"/>' + inside, connected="s>u")
-        key = await it.start()
-        await it.advance("PT5M")
-        assert "ux" in (await it.history(key))
-        (waiting,) = (await it.see(key)).waits["service_tasks"]
-        assert waiting["type"] == "nj"
 
 
 async def test_a_start_with_a_key_is_one_start() -> None:

@@ -4,8 +4,8 @@ import pytest
 
 from shardclock_server.bpmn.model.definition import TimerKind
 from shardclock_server.bpmn.step import opened_at_deployment
-from shardclock_server.bpmn.step.effects import MessageOpened, SignalOpened, TimerOpened
-from shardclock_server.bpmn.step.signals import Completed, ErrorThrown, Happened, VariablesSet
+from shardclock_server.bpmn.step.effects import MessageOpened, TimerOpened
+from shardclock_server.bpmn.step.signals import Completed, ErrorThrown, VariablesSet
 from shardclock_server.timers.moment import canonical_moment, parse_due_date
 from tests.support.bpmn import NOW, SHARED, Played, boundary, definition, event_subprocess, job, timer
 
@@ -23,19 +23,6 @@ def with_boundary(event: str, *, interrupts: bool = True) -> Played:
         ),
         {"order": 42},
     )
-
-
-def test_a_timer_catches_and_the_token_goes_on() -> None:
-    played = Played(
-        definition(
-            f'<startEvent id="s"/><intermediateCatchEvent id="t">{TEN_MINUTES}</intermediateCatchEvent>',
-            connected="s>t",
-        )
-    )
-    opened = played.open[played.token("t"), "t"]
-    assert opened == TimerOpened(opened.token, "t", TimerKind.DURATION, "PT10M")
-    assert played.happen("t")
-    assert played.history[-2:] == ["t-", "p-"]
 
 
 def test_a_timer_takes_its_time_from_an_expression_as_its_scope_is_entered() -> None:
@@ -142,40 +129,6 @@ def test_a_time_that_is_none_is_an_incident_that_names_it(value: object) -> None
     assert not played.open
 
 
-def test_an_interrupting_boundary_event_terminates_its_activity() -> None:
-    played = with_boundary(TEN_MINUTES)
-    assert played.waits == ["b", "a"]
-    token = played.token("a")
-    assert played.happen("b")
-    assert played.history[-6:] == ["ax", "b+", "b-", "o+", "o-", "p-"]
-    assert not played.send(Completed(token)), "the job's answer is stale"
-
-
-def test_a_completed_activity_closes_its_boundary_events() -> None:
-    played = with_boundary(TEN_MINUTES)
-    token = played.token("b")
-    assert played.complete("a")
-    assert not played.open
-    assert not played.send(Happened(token, "b")), "the timer came too late"
-
-
-def test_a_boundary_event_that_doesn_t_interrupt_begins_beside_as_often_as_it_happens() -> None:
-    played = with_boundary(timer("timeCycle", "R3/PT10M"), interrupts=False)
-    assert played.happen("b")
-    assert played.happen("b")
-    assert played.history.count("o+") == 2
-    assert played.complete("a")
-    assert played.history[-1] == "p-"
-
-
-def test_a_message_brings_its_variables() -> None:
-    played = with_boundary('<messageEventDefinition messageRef="m"/>')
-    opened = played.open[played.token("b"), "b"]
-    assert opened == MessageOpened(opened.token, "b", "paid", "42")
-    assert played.happen("b", amount=10)
-    assert played.result.variables == {"order": 42, "amount": 10}
-
-
 def test_a_boundary_event_s_correlation_key_is_that_of_the_scope_around_and_its_time_the_task_s_own() -> None:
     message = boundary("b", "a", '<messageEventDefinition messageRef="m"/>')
     late = boundary("t", "a", timer("timeDuration", "=late"))
@@ -187,22 +140,6 @@ def test_a_boundary_event_s_correlation_key_is_that_of_the_scope_around_and_its_
     token = played.token("a")
     assert played.open[token, "b"] == MessageOpened(token, "b", "paid", "42")
     assert played.open[token, "t"] == TimerOpened(token, "t", TimerKind.DURATION, "PT1H")
-
-
-def test_a_signal_is_waited_for_by_its_name() -> None:
-    played = with_boundary('<signalEventDefinition signalRef="g"/>')
-    opened = played.open[played.token("b"), "b"]
-    assert opened == SignalOpened(opened.token, "b", "stop")
-    assert played.happen("b")
-    assert "o+" in played.history
-
-
-@pytest.mark.parametrize("reference", ['errorRef="x"', ""])
-def test_an_error_is_caught_by_its_code_or_by_all(reference: str) -> None:
-    played = with_boundary(f"<errorEventDefinition {reference}/>")
-    assert played.send(ErrorThrown(played.token("a"), "E1", variables={"why": "stolen"}))
-    assert played.history[-6:] == ["ax", "b+", "b-", "o+", "o-", "p-"]
-    assert played.result.variables == {"order": 42}, "an error's variables are the event's own"
 
 
 def test_of_an_error_s_variables_an_output_mapping_lets_out_what_it_maps() -> None:
@@ -218,46 +155,6 @@ def test_an_error_s_variables_become_the_process_s_through_an_event_sub_process(
     assert played.send(ErrorThrown(played.token("a"), "E1", variables={"why": "stolen"}))
     assert played.complete("nj")
     assert played.result.variables == {"why": "stolen"}
-
-
-def test_another_error_is_not_caught() -> None:
-    played = with_boundary('<errorEventDefinition errorRef="y"/>')
-    assert played.send(ErrorThrown(played.token("a"), "E1"))
-    assert played.incidents
-
-
-def test_an_error_s_end_is_caught_around_the_sub_process() -> None:
-    inside = '<startEvent id="is"/><endEvent id="ie"><errorEventDefinition errorRef="x"/></endEvent>'
-    flow = '<sequenceFlow id="f" sourceRef="is" targetRef="ie"/>'
-    caught = boundary("b", "sub", '<errorEventDefinition errorRef="x"/>')
-    played = Played(
-        definition(
-            f'<startEvent id="s"/><subProcess id="sub">{inside}{flow}</subProcess>{caught}<endEvent id="o"/>',
-            connected="s>sub b>o",
-            beside=SHARED,
-        )
-    )
-    assert played.history[3:] == ["sub+", "is+", "is-", "ie+", "iex", "subx", "b+", "b-", "o+", "o-", "p-"]
-
-
-def test_an_escalation_goes_up_and_its_thrower_goes_on_if_nobody_is_interrupted() -> None:
-    inside = (
-        '<startEvent id="is"/><intermediateThrowEvent id="it"><escalationEventDefinition escalationRef="c"/>'
-        f"</intermediateThrowEvent>{job('ij')}"
-        '<sequenceFlow id="f" sourceRef="is" targetRef="it"/><sequenceFlow id="h" sourceRef="it" targetRef="ij"/>'
-    )
-    caught = boundary("b", "sub", '<escalationEventDefinition escalationRef="c"/>', interrupts=False)
-    played = Played(
-        definition(
-            f'<startEvent id="s"/><subProcess id="sub">{inside}</subProcess>{caught}{job("o")}',
-            connected="s>sub b>o",
-            beside=SHARED,
-        )
-    )
-    assert sorted(played.waits) == ["ij", "o"]
-    assert played.complete("ij")
-    assert played.complete("o")
-    assert played.ended
 
 
 def test_an_interrupting_event_sub_process_ends_all_else_in_its_scope() -> None:
@@ -355,18 +252,6 @@ def test_an_instance_that_was_begun_by_an_event_goes_on_from_there_after_an_inci
     assert played.send(VariablesSet(1, {"order": 42}))
     assert played.retry()
     assert played.waits == ["ns", "b"]
-
-
-def test_a_terminate_end_event_ends_its_whole_scope() -> None:
-    played = Played(
-        definition(
-            f'<startEvent id="s"/><parallelGateway id="g"/>{job("a")}<task id="b"/>'
-            '<endEvent id="t"><terminateEventDefinition/></endEvent>',
-            connected="s>g g>a g>b b>t",
-        )
-    )
-    assert played.history[-4:] == ["t+", "t-", "ax", "p-"]
-    assert played.ended
 
 
 def test_a_thrown_signal_carries_the_variables_of_its_input_mappings_alone() -> None:

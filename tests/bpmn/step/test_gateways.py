@@ -2,32 +2,10 @@
 
 import pytest
 
-from shardclock_server.bpmn.step.signals import Happened, VariablesSet
+from shardclock_server.bpmn.step.signals import VariablesSet
 from tests.support.bpmn import Played, boundary, definition, job, timer
 
 ABC = '<endEvent id="a"/><endEvent id="b"/><endEvent id="c"/>'
-
-
-def chosen(gateway: str, **variables: object) -> list[str]:
-    """List the end events that an instance reaches after a gateway with two conditions and a default flow."""
-    played = Played(
-        definition(
-            f'<startEvent id="s"/><{gateway} id="g" default="g-c"/>{ABC}',
-            connected="s>g g>a[x > 1] g>b[x > 2] g>c",
-        ),
-        variables,  # type: ignore[arg-type]
-    )
-    return [word[0] for word in played.history if word in ("a+", "b+", "c+")]
-
-
-def test_an_exclusive_gateway_takes_the_first_flow_that_holds() -> None:
-    assert chosen("exclusiveGateway", x=3) == ["a"]
-    assert chosen("exclusiveGateway", x=1) == ["c"]
-
-
-def test_an_inclusive_gateway_takes_all_flows_that_hold() -> None:
-    assert chosen("inclusiveGateway", x=3) == ["a", "b"]
-    assert chosen("inclusiveGateway", x=1) == ["c"]
 
 
 @pytest.mark.parametrize("x", [None, "150"])
@@ -46,33 +24,6 @@ def test_a_condition_that_is_neither_true_nor_false_is_an_incident(gateway: str,
     assert played.send(VariablesSet(1, {"x": 150}))
     assert played.retry()
     assert "a+" in played.history
-
-
-def test_a_choice_that_nothing_fits_is_an_incident_until_the_variable_is_right() -> None:
-    played = Played(
-        definition(f'<startEvent id="s"/><exclusiveGateway id="g"/>{ABC}', connected="s>g g>a[x = 1] g>b[x = 2]")
-    )
-    (incident,) = played.incidents.values()
-    assert incident.node_id == "g"
-    assert "no default flow" in incident.sentence
-    assert played.send(VariablesSet(1, {"x": 2}))
-    assert played.retry()
-    assert played.history[-4:] == ["g-", "b+", "b-", "p-"]
-
-
-def test_a_parallel_gateway_waits_for_all_flows() -> None:
-    played = Played(
-        definition(
-            f'<startEvent id="s"/><parallelGateway id="g"/>{job("a")}{job("b")}<parallelGateway id="j"/>'
-            '<endEvent id="e"/>',
-            connected="s>g g>a g>b a>j b>j j>e",
-        )
-    )
-    assert played.waits == ["a", "b"]
-    assert played.complete("b")
-    assert played.history[-1] == "b-"
-    assert played.complete("a")
-    assert played.history[-6:] == ["a-", "j+", "j-", "e+", "e-", "p-"]
 
 
 def test_an_inclusive_gateway_waits_for_those_that_can_still_come() -> None:
@@ -182,30 +133,6 @@ def test_a_join_that_waits_for_what_can_t_come_is_an_incident() -> None:
     )
     (incident,) = played.incidents.values()
     assert incident.sentence.startswith("j waits for a token that can't come")
-
-
-def test_of_the_events_after_an_event_gateway_the_first_wins_and_the_others_are_closed() -> None:
-    message = (
-        '<message id="m" name="paid"><extensionElements><zeebe:subscription correlationKey="=order"/>'
-        "</extensionElements></message>"
-    )
-    played = Played(
-        definition(
-            '<startEvent id="s"/><eventBasedGateway id="g"/>'
-            f'<intermediateCatchEvent id="late">{timer("timeDuration", "PT15M")}</intermediateCatchEvent>'
-            '<intermediateCatchEvent id="paid"><messageEventDefinition messageRef="m"/></intermediateCatchEvent>'
-            '<endEvent id="a"/><endEvent id="b"/>',
-            connected="s>g g>late g>paid late>a paid>b",
-            beside=message,
-        ),
-        {"order": 42},
-    )
-    assert played.waits == ["late", "paid"]
-    token = played.token("late")
-    assert played.happen("paid", amount=10)
-    assert played.history[-6:] == ["g-", "paid+", "paid-", "b+", "b-", "p-"]
-    assert played.result.variables == {"order": 42, "amount": 10}
-    assert not played.send(Happened(token, "late")), "the timer came too late"
 
 
 def test_an_expression_that_never_ends_is_an_incident() -> None:

@@ -26,29 +26,6 @@ def jobs(played: Played) -> dict[int, ServiceTaskOpened]:
     return {int(str(job.variables["loopCounter"])): job for job in opened}
 
 
-def test_all_at_once_and_the_results_stand_in_the_order_of_the_items() -> None:
-    played = looped(items=["x", "y", "z"])
-    assert [job.variables["item"] for job in jobs(played).values()] == ["x", "y", "z"]
-    for number in (3, 1, 2):
-        assert played.send(Completed(jobs(played)[number].token, {"result": number * 10}))
-    assert played.result.variables == {"items": ["x", "y", "z"], "results": [10, 20, 30]}
-    assert played.history[-4:] == ["a-", "e+", "e-", "p-"]
-
-
-def test_one_after_the_other() -> None:
-    played = looped('isSequential="true"', items=["x", "y"])
-    assert list(jobs(played)) == [1]
-    assert played.send(Completed(jobs(played)[1].token, {"result": 1}))
-    assert list(jobs(played)) == [2]
-    assert played.send(Completed(jobs(played)[2].token, {"result": 2}))
-    assert played.result.variables["results"] == [1, 2]
-
-
-def test_no_items_are_no_executions() -> None:
-    played = looped(items=[])
-    assert played.result.variables == {"items": [], "results": []}
-
-
 def test_what_is_no_list_is_an_incident() -> None:
     played = looped(items="x")
     (incident,) = played.incidents.values()
@@ -56,15 +33,6 @@ def test_what_is_no_list_is_an_incident() -> None:
         incident.sentence
         == "the collection of its multi-instance is 'x', not a list (the variable 'items' of the process p is a text)"
     )
-
-
-def test_a_completion_condition_ends_the_rest() -> None:
-    condition = "<completionCondition>=numberOfCompletedInstances = 2</completionCondition>"
-    played = looped(inside=condition, items=[1, 2, 3, 4])
-    for number in (2, 4):
-        assert played.send(Completed(jobs(played)[number].token, {"result": number}))
-    assert played.result.variables["results"] == [None, 2, None, 4]
-    assert played.history.count("ax") == 2
 
 
 def test_output_mappings_of_an_execution_write_inside_the_activity() -> None:

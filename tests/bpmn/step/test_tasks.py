@@ -6,7 +6,7 @@ import pytest
 
 from shardclock_server.bpmn.model import Definition
 from shardclock_server.bpmn.step.effects import Outcome, ServiceTaskOpened, TaskOpened
-from shardclock_server.bpmn.step.signals import CancelAsked, Completed, ErrorThrown, Escalated, Failed, VariablesSet
+from shardclock_server.bpmn.step.signals import CancelAsked, Completed, Escalated, Failed, VariablesSet
 from tests.support.bpmn import Played, boundary, definition, job
 
 STRAIGHT = definition(
@@ -36,20 +36,6 @@ def test_who_answers_twice_is_stale() -> None:
     assert not played.send(Completed(token, {}))
     assert not played.send(Failed(token, "too late"))
     assert not played.send(CancelAsked())
-
-
-def test_a_job_that_failed_for_good_is_an_incident_and_is_opened_again_when_that_is_resolved() -> None:
-    played = Played(STRAIGHT)
-    token = played.token("a")
-    assert played.send(Failed(token, "no such account"))
-    (incident,) = played.incidents.values()
-    assert (incident.node_id, incident.sentence) == ("a", "no such account")
-    assert not played.send(Completed(token, {})), "whoever had the job before is too late"
-
-    assert played.retry()
-    assert not played.incidents
-    assert played.complete("a")
-    assert played.ended
 
 
 def test_a_cancelled_instance_ends_with_all_that_waits() -> None:
@@ -108,26 +94,6 @@ def test_camunda_7_says_it_in_attributes() -> None:
     assert opened.task_type == "mail"
 
 
-def test_a_script_writes_its_value_into_a_variable() -> None:
-    script = '<scriptTask id="t"><extensionElements><zeebe:script expression="=net * 2" resultVariable="gross"/>'
-    played = Played(
-        definition(f'<startEvent id="s"/>{script}</extensionElements></scriptTask>', connected="s>t"), {"net": 21}
-    )
-    assert played.result.variables == {"net": 21, "gross": 42}
-
-
-@pytest.mark.parametrize("tag", ["sendTask", "businessRuleTask", "serviceTask"])
-def test_what_somebody_else_does_is_a_job(tag: str) -> None:
-    played = Played(definition(f'<startEvent id="s"/>{job("a", tag=tag)}', connected="s>a"))
-    assert played.waits == ["a"]
-
-
-@pytest.mark.parametrize("tag", ["task", "manualTask", "intermediateThrowEvent"])
-def test_what_nobody_does_is_passed(tag: str) -> None:
-    played = Played(definition(f'<startEvent id="s"/><{tag} id="a"/>', connected="s>a"))
-    assert played.history == ["p+", "s+", "s-", "a+", "a-", "p-"]
-
-
 def test_inputs_are_seen_by_the_task_alone_and_outputs_by_all() -> None:
     mapping = (
         "<extensionElements><zeebe:taskDefinition type='a'/><zeebe:ioMapping>"
@@ -171,16 +137,6 @@ def test_variables_can_be_set_at_a_waiting_token() -> None:
     assert played.result.variables == {"set": "later"}
 
 
-def test_a_call_activity_waits_for_its_child_and_takes_its_variables() -> None:
-    called = '<extensionElements><zeebe:calledElement processId="child"/></extensionElements>'
-    played = Played(
-        definition(f'<startEvent id="s"/><callActivity id="c">{called}</callActivity>', connected="s>c"), {"x": 1}
-    )
-    assert played.waits == ["c"]
-    assert played.complete("c", y=2)
-    assert played.result.variables == {"x": 1, "y": 2}
-
-
 CALLING = '<extensionElements><zeebe:calledElement processId="child"/></extensionElements>'
 ESCALATION = '<escalation id="c" escalationCode="LATE"/>'
 THROWING = definition(
@@ -209,24 +165,7 @@ def test_an_escalation_that_nobody_catches_goes_to_the_caller_of_a_child_which_g
     assert (played.escalated, played.waits) == (told, ["a"])
 
 
-@pytest.mark.parametrize(("interrupts", "waits"), [(True, ["o"]), (False, ["c", "o"])])
-def test_a_call_activity_catches_what_its_child_throws(interrupts: bool, waits: list[str]) -> None:
-    played = Played(calling(interrupts=interrupts), depth=1)
-    assert played.send(Escalated(played.token("c"), "LATE"))
-    assert (played.waits, played.escalated) == (waits, [])
-
-    assert played.send(Escalated(1, "LATE")) is False, "only who calls is told"
-
-
 def test_what_a_caller_does_not_catch_goes_on_to_its_own_caller() -> None:
     played = Played(calling(interrupts=True), depth=1)
     assert played.send(Escalated(played.token("c"), "EARLY"))
     assert (played.waits, played.escalated) == (["c"], ["EARLY"])
-
-
-def test_an_error_that_nobody_catches_is_an_incident_where_nobody_called() -> None:
-    played = Played(STRAIGHT)
-    assert played.send(ErrorThrown(played.token("a"), "E1", "the card is stolen"))
-    (incident,) = played.incidents.values()
-    assert incident.sentence.startswith("nobody catches the error 'E1': the card is stolen")
-    assert not played.ended
