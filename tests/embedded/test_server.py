@@ -17,9 +17,9 @@ import pytest
 
 from shardclock_server.embedded.postmaster import Postmaster
 from shardclock_server.embedded.server import EmbeddedPostgres, EmbeddedPostgresError
+from tests.conftest import VERSIONS
 from tests.support.memory import IN_MEMORY
 
-VERSIONS = [16, 18]
 END_S = 60
 
 # Joins the server in argv[1], says its postmaster, and holds on until stdin ends.
