@@ -32,7 +32,6 @@ OF_A_REQUEST = (Request, NewTimer, Later)
 @pytest.fixture(autouse=True)
 def _own_objects(collector: None) -> None:
     """Hide the objects of all other tests from the garbage collector: to look through them takes seconds."""
-    gc.collect()
     gc.freeze()
 
 
