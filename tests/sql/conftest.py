@@ -81,7 +81,7 @@ def filled(postgres: Callable[[int], Server]) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def analyzed(postgres: Callable[[int], Server], filled: str) -> Iterator[str]:
-    """Name its copy, of whose size the planner knows."""
+    """Name its copy, in which the planner knows the size of each table."""
     server = postgres(18)
     dsn = server.clone(of=filled)
     asyncio.run(query(dsn, "analyze shardclock.timers"))
