@@ -15,7 +15,6 @@ from tests.support import ROOT
 
 RUN_S = 300.0  # 110 to 130 on two quiet cores
 SEED = 257  # breaks engines, a handler, the store and Ray's head beside shards
-OPTIONS = ["--minutes", "1", "--patience", "2"]  # other tests may have left the machine busy
 
 
 @pytest.mark.ray

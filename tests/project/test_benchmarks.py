@@ -16,7 +16,7 @@ from urllib.parse import urlsplit, urlunsplit
 import pytest
 
 from benchmarks.cases import CASES, drain
-from benchmarks.cases.case import Figure, lags_of
+from benchmarks.cases.case import lags_of
 from benchmarks.contenders import Limit, Peer
 from benchmarks.contenders import installed as installed_peers
 from benchmarks.contenders.contender import Absent, Batch, Firing, among
@@ -30,7 +30,6 @@ from tests.support import ROOT
 from tests.support.factories import BOUND_S, query
 from tests.support.waiting import eventually
 
-LAG = Figure("p99", "lag p99", "s")
 MACHINE = {"cores": "2"}
 
 

@@ -38,10 +38,6 @@ def told(timer):
 def looked(run):
     return found()
 """
-ENDS = """
-    select target, to_json(detail -> 'result') from shardclock.command_log
-    where intent = 'DELIVERED' and detail ? 'result'
-"""
 OWN_TEST = """
 import asyncio
 import metrics

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import fields
 
@@ -171,39 +170,6 @@ async def test_a_consumer_works_until_it_is_cancelled_and_waits_out_an_outage(ds
         await consumer
 
     assert found == await in_order(dsn)
-
-
-class Writer:
-    """Hold a transaction open over several writes, and commit or undo it when the dice say so."""
-
-    def __init__(self, connection: Connection, chance: random.Random, keys: list[int]) -> None:
-        self._connection = connection
-        self._chance = chance
-        self._keys = keys
-        self._open = False
-
-    async def step(self) -> None:
-        """Begin, write on, commit or undo."""
-        if not self._open:
-            await self._connection.execute("begin")
-            self._open = True
-        elif self._chance.random() < 0.5:
-            await self._connection.execute("commit" if self._chance.random() < 0.9 else "rollback")
-            self._open = False
-            return
-        await self._connection.execute("select shardclock.cancel_timer($1)", self._keys.pop())
-
-    async def end(self) -> None:
-        """Commit what is open."""
-        if self._open:
-            await self._connection.execute("commit")
-        await self._connection.close()
-
-
-async def write(writers: Sequence[Writer], chance: random.Random) -> None:
-    """Let one writer after another take a step, so that they commit in any order but that of their positions."""
-    while True:
-        await chance.choice(writers).step()
 
 
 async def until(condition: Callable[[], bool]) -> None:
