@@ -25,7 +25,6 @@ from tests.support.program import Shell
 
 MANY = 2_500
 DAY = datetime(2031, 1, 1, tzinfo=UTC)
-A_SECOND_APART = "timestamptz '2031-01-01Z' + i * interval '1 s'"
 VERBS = [["cancel"], ["pause"], ["resume"], ["reschedule", "--shift", "PT1H"]]
 
 
