@@ -31,8 +31,8 @@ class Budget:
     """
 
     __slots__ = (
-        "_look_at", "_look_steps", "_time_s", "_until_s", "height", "now", "pattern_s", "returned_chars", "steps",
-        "steps_max", "takes", "way_out",
+        "_look_at", "_look_steps", "_time_s", "_until_s", "height", "looked_s", "now", "pattern_s", "returned_chars",
+        "steps", "steps_max", "takes", "way_out",
     )  # fmt: skip
 
     def __init__(
@@ -44,23 +44,21 @@ class Budget:
         way_out: str = "loop over less, or split it into several",
         time_s: float = TIME_S,
         look_steps: int = LOOK_STEPS,
+        began_s: float | None = None,
     ) -> None:
+        """Begin at a moment of the thread's clock; None: now."""
         self.now = now
-        self.steps_max = steps_max
+        self.steps = self.steps_max = steps_max
         self._time_s = time_s
+        self.looked_s = time.thread_time() if began_s is None else began_s  # the last reading of the clock
+        self._until_s = self.looked_s + time_s
         self._look_steps = look_steps
-        self.renew()
+        self._look_at = max(0, steps_max - look_steps)
         self.takes = takes
         self.way_out = way_out
         self.height = 0
         self.pattern_s = PATTERN_TIME_S
-
-    def renew(self) -> None:
-        """Have all again, for who spends next."""
-        self.steps = self.steps_max
         self.returned_chars = 0  # a part without text counts as 8
-        self._until_s = time.thread_time() + self._time_s
-        self._look_at = max(0, self.steps - self._look_steps)
 
     @property
     def spent(self) -> int:
@@ -79,7 +77,8 @@ class Budget:
     def _look(self) -> None:
         if self.steps < 0:
             raise TooLong(f"{self.takes} more than {self.steps_max:,} steps; {self.way_out}")
-        if time.thread_time() > self._until_s:
+        self.looked_s = time.thread_time()
+        if self.looked_s > self._until_s:
             raise TooLong(f"{self.takes} more than {self._time_s:g} s; {self.way_out}")
         self._look_at = max(0, self.steps - self._look_steps)
 

@@ -23,18 +23,27 @@ class Spending:
     def __init__(self, now: datetime) -> None:
         self.now = now
         self.chars = 0
-        self._budget = Budget(
-            now,
-            ELEMENT_STEPS_MAX,
-            takes="the expressions of the element take together",
-            way_out=WAY_OUT,
-            time_s=ELEMENT_S,
-            look_steps=0,
-        )
+        self._budget: Budget | None = None
 
     def begin_element(self) -> None:
         """Give the next element as much as each has."""
-        self._budget.renew()
+        self._budget = None
+
+    def _together(self) -> Budget:
+        """Return the budget of the element.
+
+        It is made for the first expression. Most elements have none, and a budget reads the clock: a system call.
+        """
+        if self._budget is None:
+            self._budget = Budget(
+                self.now,
+                ELEMENT_STEPS_MAX,
+                takes="the expressions of the element take together",
+                way_out=WAY_OUT,
+                time_s=ELEMENT_S,
+                look_steps=0,
+            )
+        return self._budget
 
     def evaluate(self, expression: Expression, variables: Iterable[tuple[str, Json]], *, levels: int = 0) -> Json:
         """Evaluate an expression with variables, which are read, and its value written, at the same cost.
@@ -43,8 +52,9 @@ class Spending:
         errors:  TooLong  it passes a bound, or all of the element do; Unmet  its `assert` does not hold;
                  Unstorable  a text in its value can't be stored
         """
-        together, alone = self._budget, Budget(self.now)
+        together = self._together()
         together.spend(EVALUATION_STEPS)
+        alone = Budget(self.now, began_s=together.looked_s)
         seen = {name: from_json(value, together) for name, value in variables}
         try:
             value = expression.evaluate_within(seen, alone)
@@ -69,5 +79,6 @@ class Spending:
 
         errors:  TooLong  all of the element pass the bound
         """
-        self._budget.spend(len(context) // COPIED_PER_STEP)
+        if steps := len(context) // COPIED_PER_STEP:
+            self._together().spend(steps)
         return dict(context)

@@ -87,7 +87,7 @@ class Stepping:
         return value_of(text, self.instance, token, self.spending, levels=levels)
 
     def emit(self, effect: Effect) -> None:
-        """Add what follows for the world."""
+        """Add an effect, and count the characters that it sends."""
         match effect:
             case ServiceTaskOpened():
                 self.spending.send(effect.variables, effect.headers, effect.headers)  # as variables, and by themselves
@@ -104,7 +104,7 @@ class Stepping:
         token = Token(self.instance.next_key, node_id, scope)
         self.instance.next_key += 1
         self.instance.tokens[token.key] = token
-        self.emit(Passed(token.key, node_id, Change.ENTERED))
+        self.effects.append(Passed(token.key, node_id, Change.ENTERED))
         return token
 
     def plan(self, node_id: str, scope: int, results: Mapping[str, Json] | None = None, *, number: int = 0) -> None:
@@ -132,9 +132,9 @@ class Stepping:
         node = self.node_of(token)
         self.resolve_incident(token)
         if node.kind in WAITING or node.boundaries or node.event_subprocesses:
-            self.emit(WaitClosed(token.key, at=token.node_id))
+            self.effects.append(WaitClosed(token.key, at=token.node_id))
         del self.instance.tokens[token.key]
-        self.emit(Passed(token.key, token.node_id, change))
+        self.effects.append(Passed(token.key, token.node_id, change))
         self.touched[token.scope] = None
 
     def terminate(self, token: Token) -> None:

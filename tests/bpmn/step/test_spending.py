@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from unittest.mock import Mock
+
 import pytest
 
 from shardclock_server.bpmn.step.signals import Completed, Retried, VariablesSet
@@ -55,6 +58,18 @@ def test_mappings_of_one_task_have_a_bound_together(count: int, source: str, sen
     played = play(mappings, large=LARGE, text="x" * 340_000)
 
     assert [said.startswith(sentence or "none") for said in sentences(played)] == [True] * (sentence is not None)
+
+
+@pytest.mark.parametrize(("mappings", "readings"), [(0, 0), (1, 2), (10, 11)])
+def test_an_element_without_an_expression_reads_no_clock(
+    mappings: int, readings: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Mock(wraps=time.thread_time)
+    monkeypatch.setattr("shardclock_server.feel.budget.time.thread_time", clock)
+
+    play(puts("in", mappings, "=null"))
+
+    assert clock.call_count == readings
 
 
 def test_a_context_that_is_filled_part_by_part_costs_its_copies() -> None:
