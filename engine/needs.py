@@ -3,7 +3,6 @@
 A step that opens no more than it closes needs no room, so an instance at a full quota still goes on and ends.
 """
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from shardclock_server.bpmn.model import Definition, Kind
@@ -29,24 +28,26 @@ def needs_of(done: Advanced, definition: Definition) -> Needs:
     tasks, timers = outbox.opened()
     if not (tasks or timers):
         return Needs(begins) if begins else NOTHING
-    freed_timers = sum(
-        _is_timer(definition, node_id) if node_id else _timers_at(definition, at) for node_id, at in outbox.freed
-    )
-    freed_tasks = sum(not node_id and definition.nodes[at].kind == Kind.USER for node_id, at in outbox.freed)
-    return Needs(begins, max(0, tasks - freed_tasks), max(0, timers - freed_timers))
+    for node_id, at in outbox.freed:
+        if node_id:
+            timers -= _is_timer(definition, node_id)
+            continue
+        tasks -= definition.nodes[at].kind == Kind.USER
+        if timers > 0:  # else nothing lowers the result any more
+            timers -= _timers_at(definition, at)
+    return Needs(begins, max(0, tasks), max(0, timers))
 
 
 def _timers_at(definition: Definition, node_id: str) -> int:
     """Count the timers for which a token at a node may wait."""
     node = definition.nodes[node_id]
-    waits = [*node.boundaries, *(flow.target for flow in node.outgoing if node.kind == Kind.EVENT_BASED)]
-    starts = (definition.nodes[inner].start for inner in node.event_subprocesses)
-    own = [node_id] if node.kind == Kind.CATCH else []
-    return _count(definition, [*waits, *(start for start in starts if start), *own])
-
-
-def _count(definition: Definition, node_ids: Iterable[str]) -> int:
-    return sum(_is_timer(definition, node_id) for node_id in node_ids)
+    waits = [*node.boundaries]
+    if node.kind == Kind.CATCH:
+        waits.append(node_id)
+    elif node.kind == Kind.EVENT_BASED:
+        waits += [flow.target for flow in node.outgoing]
+    waits += [start for inner in node.event_subprocesses if (start := definition.nodes[inner].start)]
+    return sum([_is_timer(definition, it) for it in waits])
 
 
 def _is_timer(definition: Definition, node_id: str) -> bool:
