@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 
 import asyncpg
 import pytest
@@ -73,6 +74,14 @@ async def test_each_way_in_refuses_it(dsn: str, verb: str) -> None:
     with pytest.raises(asyncpg.PostgresError, match=SENTENCE) as refused:
         await query(dsn, VERBS[verb], nested(DEPTH_MAX + 1))
     assert refused.value.sqlstate in ("22023", "23514")
+
+
+@pytest.mark.parametrize("lists", [DEPTH_MAX - 1, DEPTH_MAX])
+async def test_the_shortest_variables_that_are_too_deep_are_refused(dsn: str, lists: int) -> None:
+    text = '{"":' + hollow(lists) + "}"
+    refused = pytest.raises(asyncpg.PostgresError, match=SENTENCE) if lists == DEPTH_MAX else nullcontext()
+    with refused:
+        await query(dsn, "select shardclock.check_variables($1::jsonb)", text)
 
 
 async def test_python_refuses_variables_of_more_levels_in_the_same_words() -> None:
