@@ -60,6 +60,11 @@ def settings_of(
     }
 
 
+# The transaction_timeout setting. It ends the locks of a client process that stops between a statement and the end of
+# its message, which no other limit does. An older server refuses a connection that names the setting.
+TRANSACTION_TIMEOUT_SINCE = (17,)
+
+
 class PoolerInBetween(Exception):
     """A connection pooler answers instead of Postgres: it would share our session's settings and locks with others."""
 
@@ -88,6 +93,9 @@ async def connect(dsn: str, settings: Mapping[str, str], *, timeout_s: float) ->
         raise
     try:
         await _require_own_backend(connection, settings)
+        if connection.get_server_version() >= TRANSACTION_TIMEOUT_SINCE:
+            # A little later than the other limits: they end a statement that takes too long, and keep its session.
+            await connection.execute(f"set transaction_timeout = {int(timeout_s * 1000)}")
     except BaseException:
         connection.terminate()
         raise

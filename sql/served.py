@@ -34,6 +34,11 @@ class Served:
         self._told_tenants, self._told_key_prefix = None, ""
         self._is_walled = self.tenants is not None and await connection.fetchval(_HAS_POLICIES)
 
+    @property
+    def is_told(self) -> bool:
+        """Say whether the server knows all of it, or need not."""
+        return self._told_key_prefix == self._key_prefix and self.untold() is None
+
     async def tell(self, connection: asyncpg.Connection) -> None:
         """Tell the server what is new of it; no transaction could take that back."""
         # Not by parameters: `set` takes none, and a statement with parameters costs twice as much, for each request.

@@ -1,8 +1,8 @@
 """One connection to Postgres, opened again after it was lost."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Collection, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Self
 
 import asyncpg
@@ -15,10 +15,6 @@ from shardclock_server.sql.statements import call_of, statement
 
 Record = asyncpg.Record
 Connection = asyncpg.Connection
-
-# The transaction_timeout setting. It ends the locks of a client process that stops between a statement and the end of
-# its message, which no other limit does. An older server refuses a connection that names the setting.
-TRANSACTION_TIMEOUT_SINCE = (17,)
 
 # Claims and fires read two known indexes. If a table grows from empty to millions of rows before its first ANALYZE, the
 # planner chooses a sequential scan, and a cached plan keeps it: docs/decisions/0005-queue-plans.md.
@@ -154,9 +150,7 @@ class Session:
         errors:  StoreUnavailable  no answer in time, or the connection was lost: the outcome is unknown
                  StatementRefused  the statement or its values are at fault
         """
-        async with self.connection() as connection:
-            rows: list[Record] = await connection.fetch(*statement(statement_name).with_values(values))
-            return rows
+        return await self._fetch(statement(statement_name).with_values(values))
 
     async def row(self, statement_name: str, /, **values: object) -> Record | None:
         """Run a statement that returns one row or none."""
@@ -168,9 +162,7 @@ class Session:
 
         errors:  as `rows`
         """
-        async with self.connection() as connection:
-            rows: list[Record] = await connection.fetch(*call_of(function, values))
-            return rows
+        return await self._fetch(call_of(function, values))
 
     async def call_one(self, function: str, /, **values: object) -> Any:
         """Call a function that returns one value, and return that."""
@@ -198,9 +190,24 @@ class Session:
     @asynccontextmanager
     async def connection(self, *, timeout_s: float | None = None, tells: bool = True) -> AsyncIterator[Connection]:
         """Lend the connection, opened if it is not open, and drop it if it breaks or the timeout passes."""
-        try:
+        with self._errors_named():
             async with asyncio.timeout(timeout_s or self._timeout_s):
                 yield await self._open(tells=tells)
+
+    async def _fetch(self, asked: tuple[Any, ...]) -> list[Record]:
+        """Send a statement; if the connection is open, without the generator and the timeout of `connection`."""
+        connection = self._connection
+        if self._left or connection is None or connection.is_closed() or not self._served.is_told:
+            async with self.connection() as opened:
+                return list(await opened.fetch(*asked))
+        with self._errors_named():
+            return list(await connection.fetch(*asked, timeout=self._timeout_s))
+
+    @contextmanager
+    def _errors_named(self) -> Iterator[None]:
+        """Raise our own errors for the driver's, and drop the connection if it breaks or the timeout passes."""
+        try:
+            yield
         except asyncpg.ClientConfigurationError as error:
             raise StatementRefused(f"the DSN can't be read: {_one_line(error)}") from error
         except _PASSING as error:
@@ -249,9 +256,6 @@ class Session:
                 raise StoreUnavailable("the connection was lost within a transaction")
             self._connection = await connect(self._reveal(), self._server_settings, timeout_s=self._timeout_s)
             self._backend = self._connection.get_server_pid()
-            if self._connection.get_server_version() >= TRANSACTION_TIMEOUT_SINCE:
-                # A little later than the other limits: they end a statement that takes too long, and keep its session.
-                await self._connection.execute(f"set transaction_timeout = {int(self._timeout_s * 1000)}")
             await self._served.begin(self._connection)
         if self._left:
             await self._wait_for_dropped_commits(self._connection)
