@@ -53,6 +53,7 @@ class Shard(Keeper):
     """Lease and fire the timers of one shard, until it is drained or declared dead."""
 
     gathers_starts = True  # of jobs, which fire together if they are due one right after the other
+    measures_lags = True  # of scans, for the metrics
 
     def __init__(
         self, incarnation: Incarnation, settings: ShardSettings, dsn: Dsn | str, *, clock: PostgresClock | None = None
@@ -160,7 +161,7 @@ class Shard(Keeper):
             return False
         measured = self.stats.lag_histograms.measures(scan, has_backlog=self._planner.has_backlog)
         try:
-            taken = await self._claim(scan, LAG_EDGES if measured else None, sent_s=sent_s)
+            taken = await self._claim(scan, LAG_EDGES if measured and self.measures_lags else None, sent_s=sent_s)
         except StoreUnavailable:
             self._answer_lost = True
             self._planner.fail(planned, now_s=time.monotonic())

@@ -41,9 +41,12 @@ class RunHere:
 
     def __init__(self, _: Needs, *, jobs: Mapping[str, Job]) -> None:
         self._runs = Runs(jobs.values())
+        self._ready = asyncio.get_running_loop().create_future()
+        self._ready.set_result(None)
 
-    async def ready(self) -> None:
-        """Answer: the user's code is imported."""
+    def ready(self) -> asyncio.Future[None]:
+        """Answer at once, without a task: the user's code is imported."""
+        return self._ready
 
     async def run(self, order: RunOrder, *, lives_s: float) -> tuple[CallOutcome, Seen]:  # noqa: ARG002 - it is here
         """Make a run; return how it ended, and what it said last."""

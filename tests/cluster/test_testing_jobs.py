@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -57,19 +58,23 @@ async def test_the_jobs_that_are_chosen_run_and_no_others(jobs: Any, chosen: set
     assert (known, set(ran)) == (chosen, chosen)
 
 
-async def test_a_run_costs_one_statement_of_each_kind_and_its_claim_scans_one_slot(
+async def test_a_run_costs_one_statement_of_each_kind_and_two_tasks_and_its_claim_scans_one_slot_unmeasured(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     sent: Counter[str] = Counter()
-    slots: list[object] = []
+    scans: set[tuple[bool, bool]] = set()
     moves: list[datetime] = []
     rows = Session.rows
 
     async def counted(session: Session, statement_name: str, /, **values: object) -> list[Any]:
         sent[statement_name] += 1
         if statement_name == "claim_due":
-            slots.append(values["slot"])
+            scans.add((values["slot"] is not None, values["lag_edges"] is not None))
         return await rows(session, statement_name, **values)
+
+    def counted_task(loop: asyncio.AbstractEventLoop, work: Any, **more: Any) -> asyncio.Task[Any]:
+        sent["task"] += 1
+        return asyncio.Task(work, loop=loop, **more)
 
     async def counted_move(session: Session, to: datetime) -> None:
         moves.append(to)
@@ -78,14 +83,17 @@ async def test_a_run_costs_one_statement_of_each_kind_and_its_claim_scans_one_sl
     async with cluster(app=__name__, jobs="tick", now=BEGIN) as sc:
         monkeypatch.setattr(Session, "rows", counted)
         monkeypatch.setattr(stepping, "move", counted_move)
+        asyncio.get_running_loop().set_task_factory(counted_task)
         await sc.advance("PT10M")
+        asyncio.get_running_loop().set_task_factory(None)
         monkeypatch.undo()
         log = await sc.log()
 
     runs = [it.intent for it in log].count("DELIVERED")
     assert runs >= 30
-    assert sent == {"next_due": runs + 1, "claim_due": runs, "begin_runs": runs, "end_runs": runs}
-    assert None not in slots
+    each = {"claim_due": runs, "begin_runs": runs, "end_runs": runs}
+    assert sent == each | {"next_due": runs + 1, "task": 2 * runs}
+    assert scans == {(True, False)}
     assert moves == [BEGIN + timedelta(minutes=10)]
 
 

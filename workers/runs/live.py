@@ -182,7 +182,8 @@ class LiveRun:
         """
         working = asyncio.ensure_future(work)
         try:
-            await asyncio.wait([working, self._is_asked], timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+            if not working.done():  # asyncio.wait takes three turns of the loop for a work that is done, too
+                await asyncio.wait([working, self._is_asked], timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
             if working.done():
                 working.result()
                 return True

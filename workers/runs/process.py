@@ -2,6 +2,7 @@
 
 import asyncio
 import pickle
+from collections.abc import Awaitable
 from contextlib import suppress
 from typing import Any, Protocol
 
@@ -17,7 +18,7 @@ CALLS_MAX = 3  # at the same time in one process: the run, a look at it, and the
 class RunProcess(Protocol):
     """Where a run is made."""
 
-    async def ready(self) -> None:
+    def ready(self) -> Awaitable[None]:
         """Wait until the user's code is imported; of one that has made runs, find out whether it is there.
 
         errors:  ProcessDied  it can't be imported, or has ended
