@@ -15,7 +15,7 @@ TAKES_S = {
 # together, on two cores. `--durations=0` shows which have become long.
 LONG = {
     "feel": "bounds",
-    "bpmn/step": "random",
+    "bpmn/step": "random spending",
     "chaos": "chaos plan proxy",
     "cli": (
         "audit bulk cli commands consumers database dead_letters deliveries endpoint_lengths endpoints handover "
@@ -23,33 +23,34 @@ LONG = {
         "targets tenants verbs"
     ),
     "client": "http_errors http_methods http_place http_processes http_retrying http_values outcomes",
+    "client/log": "consuming consuming_trouble leasing_lost leasing_members",
     "client/sql": "alike consuming methods transactions values",
-    "cluster": "exporter shell stepping testing_page",
+    "cluster": "exporter node shell stepping testing_jobs testing_page",
     "coordinator": "plan quarantine reconciler scaling suspension",
     "engine": (
-        "business_keys elements endpoints given_up hints kept_messages locked_waits long_steps order "
-        "other_projects programs races real_clock runs service_tasks signals strangers taking task_owners tasks "
-        "thrown_signals"
+        "business_keys cancelled_starts elements endpoints fairness families given_up hints kept_messages "
+        "lane_cursors locked_waits long_steps order other_projects programs quotas races real_clock runs "
+        "service_tasks signals strangers taking task_owners tasks thrown_signals unstorable"
     ),
     "gateway": (
         "audit bulk callers cluster consumers creating heads incidents instance_ends jobs keyed_lines later "
-        "locked_names moves operating processes quotas reference room second_wall shares stats task_lines tasks "
-        "timer_ends timers"
+        "locked_names moves operating processes protocol quotas reference room second_wall shares stats task_lines "
+        "tasks timer_ends timers unreadable"
     ),
     "k8s": "app docs image pods postgres run schemas secrets upgrade",
     "metrics": "report tables",
     "monitoring": "rules",
     "project": "benchmarks docs house",
-    "service": "bulk_import explain job_file",
+    "service": "audit bulk_import explain job_file",
     "shards": "client_locks hold locked many_jobs metrics outages poison shard takeover wrong_clock",
     "sql": (
-        "api_keys business_keys calendar claim_races conflict_races conflicts consuming consuming_trouble counts "
-        "deliveries delivery_verbs depth empty_plans endpoints fence functions given_up_in_lists groups identity "
-        "instances_by_state job_clocks_and_locks job_ends job_files job_looks job_measures job_races job_verbs "
-        "jobs keys leasing_lost leasing_members locked_deliveries log_marks log_writers migrate moved_clock "
-        "page_bytes parsing plan_traps policy policy_plans process_plans queue_order quotas_of_starts requests "
-        "reserved_names retention rights roles row_security run_timer run_unplanned same_call scan_window_claims "
-        "schedules scheduling search_plans session settling statement_races task_lists verb_races verbs"
+        "api_keys business_keys calendar claim_races conflict_races conflicts counts deliveries delivery_verbs depth "
+        "empty_plans encodings endpoints fence functions given_up_in_lists groups hint_sender identity "
+        "instances_by_state job_clocks_and_locks job_ends job_files job_looks job_measures job_plans job_races "
+        "job_verbs jobs keys locked_deliveries log_marks log_writers migrate moved_clock page_bytes parsing "
+        "plan_traps policy policy_plans process_plans queue_order quotas_of_starts requests reserved_names retention "
+        "rights roles row_security run_timer run_unplanned same_call scan_window_claims schedules scheduling "
+        "search_plans session settling signal_plans statement_races task_lists verb_races verbs"
     ),
     "timers": "cron cron_counts cron_oracles",
     "webhooks": "sender",
