@@ -23,7 +23,9 @@ handler does to its process, it fails alone. The code of such a process is `shar
     handler_queue   the deliveries of one handler: waiting, being called, under suspicion
     seat            one process of a handler, and the calls in it
     process         the process in which a handler runs, as its worker sees it
-    user_process    the part of it that runs' processes share, called by a `call_socket`
+    user_process    the part of it that runs' processes share, called by a `call_socket`; started by Ray
+                    (`ray_process`), or as a child of the worker (`local_process`)
+    machine         the CPUs and the memory for such processes, without Ray
 
     ended           how such a process ended, in a sentence (pure)
 

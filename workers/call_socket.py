@@ -1,7 +1,8 @@
 """The worker's end of the socket to an executor (`shardclock.executor`).
 
-A call of a Ray actor passes several threads of both processes: it costs more than most handlers do. Ray still starts
-the process, knows when it has ended, and says why (docs/decisions/0064-calls-by-socket.md).
+A call of a Ray actor passes several threads of both processes: it costs more than most handlers do. Ray, or the
+operating system, still starts the process, knows when it has ended, and says why
+(docs/decisions/0064-calls-by-socket.md).
 """
 
 import asyncio
@@ -11,7 +12,7 @@ from shardclock.executor.call_server import socket_that
 from shardclock.executor.frames import FAILED, GREETING, Messages
 
 GREETED_S = 5.0
-LOST_S = 10.0  # Ray knows by then how a process has ended that has closed its socket
+LOST_S = 10.0  # Ray knows by then how a process has ended that has closed its socket; the kernel knows at once
 
 
 class SocketLost(Exception):
@@ -31,15 +32,17 @@ class CallSocket(Messages):
     def __init__(self) -> None:
         super().__init__()
         self._asked = GREETING
+        self.refusal: str | None = None
         self._greeted = asyncio.Event()
         self._waiting: dict[int, asyncio.Future[bytes]] = {}
 
     async def is_greeted(self) -> bool:
-        """Wait until the process says that it takes calls, and say whether it does."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(GREETED_S):
-                await self._greeted.wait()
-        return self._greeted.is_set() and self.is_open
+        """Wait until the process greets, refuses or closes the socket; say whether it takes calls.
+
+        shape:   `refusal` has the reason afterwards, if the process gave one
+        """
+        await self._greeted.wait()
+        return self.refusal is None and self.is_open
 
     async def ask(self, body: bytes) -> bytes:
         """Send a call, and return its answer.
@@ -61,18 +64,19 @@ class CallSocket(Messages):
 
     def take(self, number: int, body: bytes) -> None:
         if number == GREETING:
+            self.refusal = _error_in(body)
             self._greeted.set()
             return
         answer = self._waiting.get(number)
         if answer is None or answer.done():
             return  # nobody waits for it any more
-        if body.startswith(FAILED):
-            answer.set_exception(SocketLost("failed: " + body[len(FAILED) :].decode(errors="replace")))
-        else:
+        if (error := _error_in(body)) is None:
             answer.set_result(body)
+        else:
+            answer.set_exception(SocketLost(f"failed: {error}"))
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's
-        """Leave it to Ray to say what became of the process, which it does a moment later."""
+        """Wait for the end of the process, which Ray or the kernel reports a moment later with its cause."""
         self._greeted.set()  # nobody will
         if self._waiting:  # nothing is sent any more
             why = SocketLost("has closed its socket")
@@ -93,8 +97,14 @@ async def connected(address: str | None) -> CallSocket | None:
     _, ours = await asyncio.get_running_loop().create_unix_connection(CallSocket, sock=peer)
     is_greeted = False
     try:
-        is_greeted = await ours.is_greeted()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(GREETED_S):
+                is_greeted = await ours.is_greeted()
     finally:
         if not is_greeted:
             ours.close()
     return ours if is_greeted else None
+
+
+def _error_in(body: bytes) -> str | None:
+    return body[len(FAILED) :].decode(errors="replace") if body.startswith(FAILED) else None

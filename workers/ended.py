@@ -1,6 +1,7 @@
-"""Read from Ray's error whether a process of the user's code has ended, and say how in one sentence."""
+"""Say in one sentence how a process of the user's code has ended: from Ray's error, or from its exit code."""
 
 import re
+import signal
 
 from shardclock.reason import one_line
 
@@ -44,6 +45,21 @@ def sentence_of(text: str, *, whose: str) -> str:
         text = text.rpartition(before)[2]
     text = text.strip().removesuffix(".")
     return one_line(f"{process} ended: {text}" if text else f"{process} ended")
+
+
+def sentence_of_exit(code: int, *, whose: str) -> str:
+    """Say how a child of the worker ended, from its exit code, which is below 0 for a signal."""
+    how = f"exit code {code}" if code >= 0 else _signal_of(-code)
+    if code == -signal.SIGKILL:
+        how += ", by the kernel if memory is short, or by an operator"
+    return f"the {whose}'s process ended: {how}"
+
+
+def _signal_of(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def _exception_of(text: str) -> str:

@@ -10,7 +10,9 @@ from shardclock.executor.actors import HandlerActor
 from shardclock.executor.handlers import Envelope
 from shardclock_server.sql.deliveries.claim import ClaimedDelivery
 from shardclock_server.workers.handler import HandlerSpec
-from shardclock_server.workers.user_process import UserProcess, start_actor
+from shardclock_server.workers.local_process import LocalProcess
+from shardclock_server.workers.ray_process import RayProcess, start_actor
+from shardclock_server.workers.user_process import UserProcess
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,21 @@ class HandlerProcess(Protocol):
         """End the process at once."""
 
 
-class RayHandlerProcess(UserProcess):
+class CalledHandler(UserProcess):
+    """A handler's process, called for deliveries."""
+
+    async def call(self, deliveries: Sequence[ClaimedDelivery]) -> CallResult:
+        """Call the handler for each delivery.
+
+        errors:  NotCalled    for none of them: the socket is closed
+                 ProcessDied  the process ended before it answered
+        """
+        # As bytes: Ray's own pickler asks Python about each object in them.
+        envelopes = pickle.dumps([envelope_of(delivery) for delivery in deliveries], pickle.HIGHEST_PROTOCOL)
+        return CallResult.of(*pickle.loads(await self.ask(envelopes)))  # noqa: S301 - ours
+
+
+class RayHandlerProcess(CalledHandler):
     """One handler's process on this node, or wherever Ray has the resources that the handler asks for.
 
     If there are nodes for workers alone, which offer `resource`, it runs on one of those.
@@ -72,17 +88,16 @@ class RayHandlerProcess(UserProcess):
             memory_mib=policy.memory_mib,
             resource=resource,
         )
-        super().__init__(actor, whose="handler")
+        super().__init__(RayProcess(actor, whose="handler"))
 
-    async def call(self, deliveries: Sequence[ClaimedDelivery]) -> CallResult:
-        """Call the handler for each delivery.
 
-        errors:  NotCalled    for none of them: the socket is closed
-                 ProcessDied  the process ended before it answered
-        """
-        # As bytes: Ray's own pickler asks Python about each object in them.
-        envelopes = pickle.dumps([envelope_of(delivery) for delivery in deliveries], pickle.HIGHEST_PROTOCOL)
-        return CallResult.of(*pickle.loads(await self.ask(envelopes)))  # noqa: S301 - ours
+class LocalHandlerProcess(CalledHandler):
+    """One handler's process on this machine, a child of the worker."""
+
+    def __init__(self, spec: HandlerSpec, *, modules: str, directory: str) -> None:
+        policy = spec.policy
+        order = ("handler", modules, directory, str(policy.priority), spec.target, str(spec.calls_max))
+        super().__init__(LocalProcess(*order, whose="handler", num_cpus=policy.num_cpus))
 
 
 def envelope_of(it: ClaimedDelivery) -> Envelope:

@@ -1,19 +1,12 @@
-"""A process of the user's code as its worker sees it: a Ray actor that the worker starts, calls and ends.
+"""A process of the user's code as its worker sees it: the worker starts, calls and ends it."""
 
-Ray is imported where it is used: a worker in a user's test has no part of it, and need not wait a second for it.
-"""
-
-from typing import Any
+from contextlib import suppress
+from typing import Protocol
 
 import structlog
 
-from shardclock.executor.actors import UserActor
-from shardclock_server.workers.call_socket import CallSocket, NotSent, SocketLost, connected
-from shardclock_server.workers.ended import has_ended, sentence_of
-
-# Of a Ray resource: ten thousand processes on a node that offers one.
-LEAST_SHARE = 0.0001
-BESIDE_CALLS = 2  # of an actor's concurrency: `gone`, and `listen` or `ready`
+from shardclock.executor.frames import IS_ALIVE
+from shardclock_server.workers.call_socket import CallSocket, NotSent, SocketLost
 
 
 class ProcessDied(Exception):
@@ -31,43 +24,49 @@ class NotCalled(Exception):
     """The process can't be reached any more, and was not when it was to be called: nothing was called."""
 
 
-def start_actor(
-    actor: type[UserActor],
-    *given: object,
-    calls_max: int,
-    num_cpus: float | None,
-    num_gpus: float | None = None,
-    memory_mib: int | None,
-    resource: str | None,
-) -> Any:
-    """Start an actor on this node, or wherever Ray has what is asked for.
+class StartedProcess(Protocol):
+    """A process that was started: by Ray, or by the worker itself.
 
-    If there are nodes for workers alone, which offer `resource`, it runs on one of those.
+    `whose` process it is, a handler's or a run's, stands in the sentences about its end.
     """
-    import ray
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    asks = (num_cpus, num_gpus, memory_mib) != (None, None, None)
-    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
-    options = ray.remote(actor).options(
-        num_cpus=num_cpus or 0,
-        num_gpus=num_gpus or 0,
-        memory=memory_mib and memory_mib * 2**20,
-        resources={resource: LEAST_SHARE} if resource else None,
-        max_concurrency=calls_max + BESIDE_CALLS,
-        scheduling_strategy="DEFAULT" if asks else here,
-    )
-    return options.remote(*given)
+    whose: str
+
+    async def connected(self) -> CallSocket | None:
+        """Wait until the user's code is imported, and return the socket to it, if there is one.
+
+        errors:  ProcessDied  it can't be imported, or has ended
+        """
+
+    async def ready(self) -> None:
+        """Wait until the process shows that it is alive, without its socket.
+
+        errors:  ProcessDied  it has ended
+        """
+
+    async def answer(self, call: bytes) -> bytes:
+        """Call the process without a socket.
+
+        errors:  ProcessDied  it ended before it answered
+        """
+
+    async def gone(self) -> None:
+        """Wait until the process has ended, which is told by an error alone.
+
+        errors:  ProcessDied  it has ended
+        """
+
+    def kill(self) -> None:
+        """End the process at once."""
 
 
 class UserProcess:
-    """The worker's end; `whose` process it is, a handler's or a run's, stands in what it says of its end."""
+    """The worker's end."""
 
-    def __init__(self, actor: Any, *, whose: str) -> None:
-        self._actor = actor
-        self._whose = whose
+    def __init__(self, started: StartedProcess) -> None:
+        self._started = started
         self._is_up = False
-        self._socket: CallSocket | None = None  # on another node there is none, and Ray carries the calls
+        self._socket: CallSocket | None = None
 
     @property
     def is_reached(self) -> bool:
@@ -79,15 +78,14 @@ class UserProcess:
 
         errors:  ProcessDied  it can't be imported, or has ended
         """
-        if self._is_up:
-            await self._answer_of(self._actor.ready.remote())
+        if not self._is_up:
+            await self._come_up()
             return
-        address = await self._answer_of(self._actor.listen.remote())
-        self._socket = await connected(address)
-        self._is_up = True
-        if self._socket is None:
-            why = "its process can't be reached by a socket"
-            structlog.get_logger().info(f"{self._whose} called through Ray", why=why)
+        if self.is_reached:
+            with suppress(NotCalled, ProcessDied):  # the next answer has the cause
+                await self.ask(IS_ALIVE)
+                return
+        await self._started.ready()
 
     async def gone(self) -> None:
         """Wait until the process has ended, which is told by an error alone; calls of it fail then, too.
@@ -95,9 +93,9 @@ class UserProcess:
         errors:  ProcessDied  it has ended
         """
         try:
-            await self._answer_of(self._actor.gone.remote())
+            await self._started.gone()
         except ProcessDied as died:
-            # What the user's code has forked may keep the socket open.
+            # A process that the user's code has forked may keep the socket open.
             self._lose(died)
             raise
 
@@ -108,33 +106,25 @@ class UserProcess:
                  ProcessDied  it ended before it answered
         """
         if self._socket is None:
-            answer: bytes = await self._answer_of(self._actor.answer.remote(call))
-            return answer
+            return await self._started.answer(call)
         try:
             return await self._socket.ask(call)
         except NotSent as error:
             raise NotCalled from error
         except SocketLost as lost:
-            raise ProcessDied(f"the {self._whose}'s process {lost}", may_live=True) from lost
+            raise ProcessDied(f"the {self._started.whose}'s process {lost}", may_live=True) from lost
 
     def kill(self) -> None:
-        """End the process at once; if Ray can't be reached, it is left, and nobody calls it any more."""
-        import ray
+        """End the process at once."""
+        self._started.kill()
+        self._lose(ProcessDied(f"the {self._started.whose}'s process was killed by its worker"))
 
-        try:
-            ray.kill(self._actor)
-        except Exception as error:  # noqa: BLE001 - whatever Ray says, who lets a process go must not stop half way
-            structlog.get_logger().warning("process not killed", whose=self._whose, error=str(error))
-        self._lose(ProcessDied(f"the {self._whose}'s process was killed by its worker"))
-
-    async def _answer_of(self, reference: Any) -> Any:
-        import ray
-
-        try:
-            return await reference
-        except ray.exceptions.RayError as error:  # not only RayActorError: the memory monitor's is none
-            text = str(error)
-            raise ProcessDied(sentence_of(text, whose=self._whose), may_live=not has_ended(text)) from error
+    async def _come_up(self) -> None:
+        self._socket = await self._started.connected()
+        self._is_up = True
+        if self._socket is None:
+            why = "its process can't be reached by a socket"
+            structlog.get_logger().info(f"{self._started.whose} called through Ray", why=why)
 
     def _lose(self, died: ProcessDied) -> None:
         if self._socket is not None:

@@ -12,7 +12,7 @@ from chaos.faults.processes import END
 from chaos.stage import Stage
 from tests.support.processes import kill
 
-HANDLERS = ("HandlerActor", "handler_process")  # on Ray, and without
+HANDLERS = ("HandlerActor", "shardclock.executor handler")  # on Ray, and without
 RUNS = "RunActor"
 STOPPED_S = 2.0  # less than a slow handler takes: the successor must still have in hand what it took over
 

@@ -12,8 +12,14 @@ from typing import Any
 
 import pytest
 
+from shardclock import Completed, RunOrder
+from shardclock_server.workers.needs import Needs
+from shardclock_server.workers.process import LocalHandlerProcess
+from shardclock_server.workers.runs.process import LocalRunProcess
 from tests.support.cluster_process import ClusterProcess
+from tests.support.executors import until_reaped
 from tests.support.factories import query
+from tests.support.handlers import NOON, delivery, spec_of
 from tests.support.program import until
 
 MODULES = ("cli", "client", "metrics", "service", "webhooks")
@@ -128,6 +134,26 @@ def test_a_cluster_runs_it_from_this_tree(project: Path, place: Path) -> None:
 @pytest.mark.exhaustive
 def test_a_cluster_runs_it_from_wheels_beside_another_s_metrics(other: Path, project: Path, place: Path) -> None:
     _see_a_cluster(other, project, place)
+
+
+@pytest.mark.slow
+async def test_processes_without_ray_import_it_and_nothing_of_the_server(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(project / "lib"))
+    app = {"modules": "jobs,workers.app", "directory": str(project)}
+    handler = LocalHandlerProcess(spec_of("told", is_async=False), **app)
+    runs = LocalRunProcess(Needs(), **app)
+    try:
+        await asyncio.gather(handler.ready(), runs.ready())
+        (told,) = (await handler.call([delivery(target="told")])).outcomes
+        looked, _ = await runs.run(RunOrder("looked", "jobs:looked", "7.1", 1, NOON, None), lives_s=20)
+    finally:
+        handler.kill()
+        runs.kill()
+        await asyncio.gather(until_reaped(handler), until_reaped(runs))
+
+    assert told == looked == Completed({"mine": ["mine"] * 10, "server": []})
 
 
 @pytest.mark.exhaustive

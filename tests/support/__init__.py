@@ -37,11 +37,11 @@ Workers:
     handler_queues   the deliveries of one handler, with such processes
     working          one worker in the test's own process
     worker_process   one worker in a process of its own
-    handler_process  one handler's process, without Ray
     jobs             describe jobs as an app declares them
     job_runs         declare jobs, and begin and end their runs by hand
     runs             runs' processes that a test plays
-    run_process      one process that makes runs, without Ray
+    executing        play a worker with real executors, of Ray or of its own
+    executors        executors that a test has started, as the system sees them
     user_actors      an actor of the user's code in the test's process, which stands for Ray
 
 The HTTP API:

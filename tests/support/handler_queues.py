@@ -14,15 +14,16 @@ from shardclock_server.sql.deliveries.settle import Ending, Settlement
 from shardclock_server.workers.context import WorkerContext
 from shardclock_server.workers.handler import HandlerSpec
 from shardclock_server.workers.handler_queue import HandlerQueue
+from shardclock_server.workers.process import HandlerProcess
 from shardclock_server.workers.stats import WorkerStats
-from tests.support.handlers import NOON, Died, FakeProcess, Hangs, delivery
+from tests.support.handlers import NOON, Died, Hangs, delivery
 from tests.support.waiting import eventually
 
 
 class Running:
     """A queue that runs, and what it has settled."""
 
-    def __init__(self, spec: HandlerSpec, start: Callable[[HandlerSpec], FakeProcess]) -> None:
+    def __init__(self, spec: HandlerSpec, start: Callable[[HandlerSpec], HandlerProcess]) -> None:
         self.settled: list[Settlement] = []
         self.lost: set[Claim] = set()
         self.may_call = True
@@ -59,7 +60,7 @@ class Running:
 
 @asynccontextmanager
 async def running(
-    spec: HandlerSpec, start: Callable[[HandlerSpec], FakeProcess], *, up: bool = True
+    spec: HandlerSpec, start: Callable[[HandlerSpec], HandlerProcess], *, up: bool = True
 ) -> AsyncIterator[Running]:
     """Run a queue, whose process is up."""
     it = Running(spec, start)

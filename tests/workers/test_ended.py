@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shardclock.reason import REASON_CHARS_MAX
-from shardclock_server.workers.ended import has_ended, sentence_of
+from shardclock_server.workers.ended import has_ended, sentence_of, sentence_of_exit
 
 DIED = (
     "The actor died unexpectedly before finishing this task.\n\tclass_name: HandlerActor\n"
@@ -109,3 +109,17 @@ def test_it_says_whose_process_it_was() -> None:
 )
 def test_a_process_has_ended_if_ray_has_seen_it_end(text: str, ended: bool) -> None:
     assert has_ended(text) is ended
+
+
+@pytest.mark.parametrize(
+    ("code", "how"),
+    [
+        (0, "exit code 0"),
+        (3, "exit code 3"),
+        (-11, "SIGSEGV"),
+        (-9, "SIGKILL, by the kernel if memory is short, or by an operator"),
+        (-40, "signal 40"),
+    ],
+)
+def test_an_exit_code_says_how_a_child_of_the_worker_ended(code: int, how: str) -> None:
+    assert sentence_of_exit(code, whose="run") == f"the run's process ended: {how}"

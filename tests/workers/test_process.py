@@ -21,7 +21,7 @@ from shardclock.executor.handlers import HandlerExecutor
 from shardclock.executor.runs import RunExecutor
 from shardclock_server.sql.deliveries.claim import ClaimedDelivery
 from shardclock_server.workers.process import RayHandlerProcess, envelope_of
-from shardclock_server.workers.user_process import LEAST_SHARE
+from shardclock_server.workers.ray_process import LEAST_SHARE
 from tests.support.handlers import NOON, delivery, spec_of
 from tests.support.user_actors import HERE, Started
 

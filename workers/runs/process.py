@@ -8,9 +8,10 @@ from typing import Any, Protocol
 
 from shardclock import CallOutcome, RunOrder, Seen
 from shardclock.executor.actors import RunActor
-from shardclock.executor.frames import IS_ALIVE
+from shardclock_server.workers.local_process import LocalProcess
 from shardclock_server.workers.needs import Needs
-from shardclock_server.workers.user_process import NotCalled, ProcessDied, UserProcess, start_actor
+from shardclock_server.workers.ray_process import RayProcess, start_actor
+from shardclock_server.workers.user_process import NotCalled, ProcessDied, StartedProcess, UserProcess
 
 CALLS_MAX = 3  # at the same time in one process: the run, a look at it, and the word to end
 
@@ -49,23 +50,11 @@ class RunProcess(Protocol):
         """End the process at once."""
 
 
-class RayRunProcess(UserProcess):
-    """A run's process on this node, or wherever Ray has the resources that its job asks for.
+class CalledRuns(UserProcess):
+    """A process of runs."""
 
-    If there are nodes for workers alone, which offer `resource`, it runs on one of those.
-    """
-
-    def __init__(self, needs: Needs, *, modules: str, directory: str, resource: str | None = None) -> None:
-        actor = start_actor(
-            RunActor,
-            *(modules, directory, needs.priority),
-            calls_max=CALLS_MAX,
-            num_cpus=needs.num_cpus,
-            num_gpus=needs.num_gpus,
-            memory_mib=needs.memory_mib,
-            resource=resource,
-        )
-        super().__init__(actor, whose="run")
+    def __init__(self, started: StartedProcess) -> None:
+        super().__init__(started)
         self._watching: asyncio.Task[None] | None = None
 
     async def ready(self) -> None:
@@ -73,10 +62,6 @@ class RayRunProcess(UserProcess):
 
         errors:  ProcessDied  it can't be imported, or has ended
         """
-        if self._watching is not None and self.is_reached:
-            with suppress(NotCalled, ProcessDied):  # Ray says why
-                await self.ask(IS_ALIVE)
-                return
         await super().ready()
         if self._watching is None:
             self._watching = asyncio.create_task(self._watch(), name="process of runs")
@@ -117,6 +102,33 @@ class RayRunProcess(UserProcess):
     async def _watch(self) -> None:
         with suppress(ProcessDied):  # the call of the run hears of it
             await self.gone()
+
+
+class RayRunProcess(CalledRuns):
+    """A run's process on this node, or wherever Ray has the resources that its job asks for.
+
+    If there are nodes for workers alone, which offer `resource`, it runs on one of those.
+    """
+
+    def __init__(self, needs: Needs, *, modules: str, directory: str, resource: str | None = None) -> None:
+        actor = start_actor(
+            RunActor,
+            *(modules, directory, needs.priority),
+            calls_max=CALLS_MAX,
+            num_cpus=needs.num_cpus,
+            num_gpus=needs.num_gpus,
+            memory_mib=needs.memory_mib,
+            resource=resource,
+        )
+        super().__init__(RayProcess(actor, whose="run"))
+
+
+class LocalRunProcess(CalledRuns):
+    """A run's process on this machine, a child of the worker."""
+
+    def __init__(self, needs: Needs, *, modules: str, directory: str) -> None:
+        order = ("runs", modules, directory, str(needs.priority))
+        super().__init__(LocalProcess(*order, whose="run", num_cpus=needs.num_cpus))
 
 
 def has_node(needs: Needs, *, resource: str | None = None) -> bool:

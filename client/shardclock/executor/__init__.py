@@ -12,6 +12,7 @@ user can't collide with a module of the server.
     frames          the messages of the socket: both ends, the worker's too, cut and write them here
     call_server     the executor's end of the socket
     actors          the classes that a worker gives to Ray, in a process that Ray starts
+    parent          how a process that the worker starts itself ends with it; its program is `__main__`
 
     describe        a program that prints which handlers and jobs an app declares
 """

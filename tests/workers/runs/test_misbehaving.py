@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from shardclock.captured import LOG_CHARS_MAX
@@ -17,11 +16,11 @@ from shardclock_server.jobs.states import RunOutcome
 from shardclock_server.sql.jobs.runs import EndedRun
 from shardclock_server.workers.needs import Needs
 from shardclock_server.workers.runs.live import LiveRun
-from tests.support import ROOT
+from shardclock_server.workers.runs.process import LocalRunProcess
+from tests.support.executors import child_of, until_reaped
 from tests.support.jobs import job_policy
 from tests.support.runs import begun_run
 from tests.support.waiting import eventually
-from tests.support.worker_process import PipedRunProcess
 
 APP = """
 import os, threading, time, shardclock
@@ -80,20 +79,17 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-async def process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[PipedRunProcess]:
-    """Give the process of a run, which is no process of Ray's, and end it."""
+async def process(tmp_path: Path) -> AsyncIterator[LocalRunProcess]:
+    """Start the process of a run, which is no process of Ray's, and end it."""
     (tmp_path / "app_of_misbehaving.py").write_text(APP)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", f"{ROOT}:{ROOT / 'client'}:{tmp_path}")
-    piped = PipedRunProcess(Needs(), app="app_of_misbehaving")
-    await piped.ready()
-    yield piped
-    piped.kill()
-    assert piped._process is not None
-    await piped._process.wait()
+    started = LocalRunProcess(Needs(), modules="app_of_misbehaving", directory=str(tmp_path))
+    await started.ready()
+    yield started
+    started.kill()
+    await asyncio.wait_for(until_reaped(started), 30.0)
 
 
-def live_run(process: PipedRunProcess, job: str, **numbers: Any) -> LiveRun:
+def live_run(process: LocalRunProcess, job: str, **numbers: Any) -> LiveRun:
     """Prepare a run of a job in this process."""
     live = LiveRun(
         begun_run(job=job, function=f"app_of_misbehaving:{job}"),
@@ -106,12 +102,12 @@ def live_run(process: PipedRunProcess, job: str, **numbers: Any) -> LiveRun:
     return live
 
 
-async def made(process: PipedRunProcess, job: str) -> EndedRun:
+async def made(process: LocalRunProcess, job: str) -> EndedRun:
     """Make a run to its end, within a bound."""
     return await asyncio.wait_for(live_run(process, job).make(), 30.0)
 
 
-async def test_a_run_that_ignores_its_cancellation_is_killed_when_its_grace_is_over(process: PipedRunProcess) -> None:
+async def test_a_run_that_ignores_its_cancellation_is_killed_when_its_grace_is_over(process: LocalRunProcess) -> None:
     live = live_run(process, "heeds_nothing", grace_s=0.3)
     making = asyncio.create_task(live.make())
     await eventually(lambda: _has_said(live))
@@ -123,26 +119,23 @@ async def test_a_run_that_ignores_its_cancellation_is_killed_when_its_grace_is_o
     assert (done.ending.outcome, live.is_well) == (RunOutcome.CANCELED, False)
     assert done.ending.reason == "wrong city; it did not end within 0.3 s, and was killed"
     assert time.monotonic() - asked_s < 5.0
-    assert process._process is not None
-    assert await asyncio.wait_for(process._process.wait(), 30.0) == -9
+    assert await asyncio.wait_for(until_reaped(process), 30.0) == -9
 
 
-async def test_a_run_that_forks_ends_once_and_its_process_makes_the_next_run(process: PipedRunProcess) -> None:
+async def test_a_run_that_forks_ends_once_and_its_process_makes_the_next_run(process: LocalRunProcess) -> None:
     done = await made(process, "forks")
 
     assert (done.ending.outcome, done.ending.result) == (RunOutcome.SUCCEEDED, '"parent"')
     assert (await made(process, "short")).ending.result == '"short"'
-    assert process._process is not None
-    assert psutil.Process(process._process.pid).children() == []
+    assert child_of(process).children() == []
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("job", ["prints_without_end", "prints_without_a_new_line"])
 async def test_a_run_that_prints_without_end_is_looked_at_and_ended_and_needs_no_more_memory(
-    process: PipedRunProcess, job: str
+    process: LocalRunProcess, job: str
 ) -> None:
-    assert process._process is not None
-    seen_by_kernel = psutil.Process(process._process.pid)
+    seen_by_kernel = child_of(process)
     before = seen_by_kernel.memory_info().rss
     live = live_run(process, job, grace_s=0.3, max_runtime_s=5.0)
     making = asyncio.create_task(live.make())
@@ -160,7 +153,7 @@ async def test_a_run_that_prints_without_end_is_looked_at_and_ended_and_needs_no
 
 
 async def test_a_run_that_returns_a_gigabyte_has_succeeded_and_its_result_is_not_copied(
-    process: PipedRunProcess,
+    process: LocalRunProcess,
 ) -> None:
     done = await made(process, "returns_a_gigabyte")
 
@@ -169,7 +162,7 @@ async def test_a_run_that_returns_a_gigabyte_has_succeeded_and_its_result_is_not
     assert (await made(process, "short")).ending.result == '"short"'
 
 
-async def test_a_run_that_raises_what_can_not_be_pickled_has_failed_and_says_so(process: PipedRunProcess) -> None:
+async def test_a_run_that_raises_what_can_not_be_pickled_has_failed_and_says_so(process: LocalRunProcess) -> None:
     done = await made(process, "raises_what_can_not_be_pickled")
 
     assert (done.ending.outcome, done.ending.fails) == (RunOutcome.FAILED, True)

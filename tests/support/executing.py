@@ -1,0 +1,199 @@
+"""Play a worker whose executors are real: python -m tests.support.executing KIND PLACE.
+
+KIND is `local` or `ray`: all scenarios are played with executors that were started in this way. Ray has a process of
+its own here, because it leaves hooks behind. The answer on stdout is one JSON object, by scenario.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from shardclock import Canceled, Completed, RunOrder
+from shardclock_server.cluster.ray_cluster import prepare_environment, start_ray
+from shardclock_server.cluster.settings import load_settings
+from shardclock_server.workers.handler import HandlerSpec
+from shardclock_server.workers.needs import Needs
+from shardclock_server.workers.process import HandlerProcess, LocalHandlerProcess, RayHandlerProcess
+from shardclock_server.workers.runs.process import LocalRunProcess, RayRunProcess, RunProcess
+from shardclock_server.workers.user_process import ProcessDied
+from tests.support.handler_queues import running
+from tests.support.handlers import delivery, spec_of
+from tests.support.waiting import eventually
+
+APP = """
+import asyncio, ctypes, os, re, sys, time
+import shardclock
+
+def surroundings():
+    server = [it for it in sys.modules if it.startswith("shardclock_server")]
+    nice = os.getpriority(os.PRIO_PROCESS, 0)
+    return {"server": server, "nice": nice, "omp": os.environ.get("OMP_NUM_THREADS"), "stdin": os.read(0, 1).decode()}
+
+@shardclock.on_timer("plain", priority=3)
+def plain(timer):
+    return surroundings()
+
+@shardclock.on_timer("async")
+async def asynchronous(timer):
+    await asyncio.sleep(0)
+    return timer.payload
+
+@shardclock.on_timer("batch", batch=10)
+async def batch(timers):
+    raise shardclock.Partly({timers[0].timer_key: shardclock.Discard("the first")})
+
+@shardclock.on_timer("exits")
+def exits(timer):
+    if timer.payload == "bad":
+        os._exit(3)
+
+@shardclock.on_timer("crashes")
+async def crashes(timer):
+    if timer.payload == "bad":
+        ctypes.string_at(0)
+
+@shardclock.on_timer("forks")
+async def forks(timer):
+    if timer.payload == "bad":
+        if os.fork() == 0:
+            time.sleep(3)  # it has all that is open here
+            os._exit(0)
+        os._exit(3)
+
+@shardclock.on_timer("hangs")
+def hangs(timer):
+    while timer.payload == "bad":
+        try:
+            time.sleep(60)
+        except BaseException:
+            pass
+
+@shardclock.on_timer("blocks")
+async def blocks(timer):
+    if timer.payload == "bad":
+        re.match(r"(a+)+$", "a" * 40 + "b")  # in C, with Python's lock
+
+@shardclock.job(priority=4)
+def looked(run):
+    return surroundings()
+
+@shardclock.job()
+async def waits(run):
+    run.progress(0.5, "half")
+    await asyncio.sleep(60)
+
+@shardclock.job()
+def ignores(run):
+    re.match(r"(a+)+$", "a" * 40 + "b")
+"""
+# By target: whether it is async, and its timeout.
+DEATHS = {"exits": (False, 30.0), "crashes": (True, 30.0), "forks": (True, 30.0), "hangs": (False, 0.5),
+          "blocks": (True, 0.5)}  # fmt: skip
+Start = Callable[[HandlerSpec], HandlerProcess]
+StartRuns = Callable[[Needs], RunProcess]
+
+
+async def calls(start: Start) -> object:
+    """Call a plain, an async and a batch handler."""
+    answers = {}
+    specs = [spec_of("plain", is_async=False, priority=3), spec_of("async"), spec_of("batch", batch=10)]
+    for spec in specs:
+        process = start(spec)
+        await process.ready()
+        answer = await process.call([delivery(key, target=spec.target, payload=str(key)) for key in (1, 2)])
+        answers[spec.target] = [it.result if isinstance(it, Completed) else str(it) for it in answer.outcomes]
+        await process.ready()
+        process.kill()
+    return answers
+
+
+async def deaths(start: Start) -> object:
+    """Call handlers for many deliveries, of which one ends the process or hangs; return the attempts that failed."""
+    failed = {}
+    for target, (is_async, timeout_s) in DEATHS.items():
+        spec = spec_of(target, is_async=is_async, max_attempts=1, timeout_s=timeout_s)
+        async with running(spec, start) as it:
+            payloads = {key: '"bad"' if key == 17 else '"good"' for key in range(30)}
+            it.queue.add([delivery(key, target=target, payload=text) for key, text in payloads.items()])
+            await eventually(lambda it=it: len(it.ends()) == 30)  # type: ignore[misc]
+            failed[target] = {one.delivery.timer_key: one.reason for one in it.settled if one.ending != "DELIVERED"}
+    return failed
+
+
+async def refusals(place: Path, handlers: Callable[..., Any], runs: Callable[..., Any]) -> object:
+    """Start executors of apps that can't be imported."""
+    (place / "raises.py").write_text("import os\nraise ValueError('no such\\nsetting')")
+    (place / "exits_at_import.py").write_text("import os\nos._exit(4)")
+    refused = {}
+    for modules in ("raises", "exits_at_import"):
+        for process in (
+            handlers(spec_of(), modules=modules, directory=str(place)),
+            runs(Needs(), modules=modules, directory=str(place)),
+        ):
+            try:
+                await process.ready()
+            except ProcessDied as died:
+                refused[f"{modules} {type(process).__name__[-10:]}"] = str(died)
+            process.kill()
+    return refused
+
+
+async def runs(start: StartRuns) -> object:
+    """Make runs in one process, cancel one, and leave one until its time is over."""
+    process = start(Needs(priority=4))
+    await process.ready()
+    first, _ = await process.run(_order("looked"), lives_s=20)
+    await process.ready()
+    running = asyncio.create_task(process.run(_order("waits"), lives_s=20))
+
+    async def is_half() -> bool:
+        return (await process.look(lives_s=20)).progress == 0.5
+
+    await eventually(is_half)
+    await process.cancel()
+    second, seen = await running
+    await process.ready()
+    try:
+        await process.run(_order("ignores"), lives_s=0.5)
+        died = ""
+    except ProcessDied as error:
+        died = str(error)
+    process.kill()
+    assert isinstance(first, Completed)
+    return {"first": first.result, "second": isinstance(second, Canceled), "said": seen.message, "died": died}
+
+
+def _order(job: str) -> RunOrder:
+    return RunOrder(job, f"app_of_executors:{job}", "7.1", 1, datetime.now(UTC), None)
+
+
+async def _main(kind: str, place: Path) -> dict[str, object]:
+    handlers: Callable[..., Any] = RayHandlerProcess if kind == "ray" else LocalHandlerProcess
+    of_runs: Callable[..., Any] = RayRunProcess if kind == "ray" else LocalRunProcess
+    start = partial(handlers, modules="app_of_executors", directory=str(place))
+    scenarios: dict[str, Awaitable[object]] = {
+        "calls": calls(start),
+        "deaths": deaths(start),
+        "refusals": refusals(place, handlers, of_runs),
+        "runs": runs(partial(of_runs, modules="app_of_executors", directory=str(place))),
+    }
+    return {name: await scenario for name, scenario in scenarios.items()}
+
+
+if __name__ == "__main__":
+    # Ray and the app print to stdout, too: only the answer goes to the test.
+    answer = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    where = Path(sys.argv[2])
+    if sys.argv[1] == "ray":
+        prepare_environment(load_settings(), where)
+        start_ray(load_settings(), where)
+    json.dump(asyncio.run(_main(sys.argv[1], where)), answer)

@@ -1,0 +1,273 @@
+"""A process that the worker starts itself ends with the worker, or at its word, and takes its children with it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+from shardclock_server.workers import local_process
+from shardclock_server.workers.process import LocalHandlerProcess
+from shardclock_server.workers.user_process import NotCalled, ProcessDied
+from tests.support import ROOT
+from tests.support.executors import child_of, until_reaped
+from tests.support.handlers import delivery, spec_of
+from tests.support.waiting import eventually
+
+APP = """
+import asyncio, os, re, subprocess, sys, time
+import shardclock
+
+@shardclock.on_timer("order.expired")
+async def expire(timer):
+    what = timer.payload
+    print("called", what)
+    if what == "blocks":
+        time.sleep(60)
+    if what == "keeps the lock":
+        re.match(r"(a+)+$", "a" * 40 + "b")
+    if what == "waits":
+        await asyncio.sleep(60)
+    if what == "has children":
+        return [subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]).pid]
+    if what == "closes its socket":
+        os.close(int(open("/proc/self/cmdline").read().split(chr(0))[5]))
+        await asyncio.sleep(60)
+    if what == "stops the loop":
+        asyncio.get_running_loop().stop()
+    if what == "leaves its group":
+        os.setpgid(0, os.getpgid(os.getppid()))
+    return "done"
+"""
+# Plays a worker whose handler is called and never answers.
+WORKER = """
+import asyncio, json, sys
+from shardclock_server.workers.process import LocalHandlerProcess
+from tests.support.handlers import delivery, spec_of
+
+async def main(place, payload):
+    process = LocalHandlerProcess(spec_of(), modules="app_of_local", directory=place)
+    await process.ready()
+    print(process._started._child.pid, flush=True)
+    await process.call([delivery(payload=json.dumps(payload))])
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """Write the app."""
+    (tmp_path / "app_of_local.py").write_text(APP)
+    return tmp_path
+
+
+@asynccontextmanager
+async def started(place: Path) -> AsyncIterator[LocalHandlerProcess]:
+    """Start a process, and end it."""
+    process = LocalHandlerProcess(spec_of(), modules="app_of_local", directory=str(place))
+    try:
+        yield process
+    finally:
+        process.kill()
+        await until_reaped(process)
+
+
+async def called(process: LocalHandlerProcess, what: str) -> object:
+    """Call the handler with a payload, and return its result."""
+    (outcome,) = (await process.call([delivery(payload=json.dumps(what))])).outcomes
+    return getattr(outcome, "result", outcome)
+
+
+def is_gone(pid: int) -> bool:
+    """Say whether a process has ended; its parent may not have taken notice."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def descriptors() -> set[str]:
+    """List what this process has open: each number with its file or socket."""
+    found = set()
+    for number in os.listdir("/proc/self/fd"):  # noqa: PTH208 - as the kernel lists them
+        with suppress(FileNotFoundError):
+            found.add(f"{number} {os.readlink(f'/proc/self/fd/{number}')}")  # noqa: PTH115 - as above
+    return found
+
+
+@pytest.mark.parametrize("payload", ["waits", "blocks", "keeps the lock"])
+async def test_it_ends_when_its_worker_is_killed_even_while_the_handler_keeps_python_s_lock(
+    place: Path, payload: str
+) -> None:
+    command = [sys.executable, "-c", WORKER, str(place), payload]
+    buffered = {name: text for name, text in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    worker = await asyncio.create_subprocess_exec(*command, cwd=ROOT, env=buffered, stdout=subprocess.PIPE)
+    assert worker.stdout is not None
+    async with asyncio.timeout(30.0):
+        pid = int(await worker.stdout.readline())
+        assert (await worker.stdout.readline()).decode() == f"called {payload}\n", "it prints to the worker's output"
+    assert not is_gone(pid)
+
+    worker.kill()
+
+    await eventually(lambda: is_gone(pid), within_s=5.0)
+
+
+async def test_it_ends_when_its_worker_only_closes_the_socket(place: Path) -> None:
+    async with started(place) as process:
+        await process.ready()
+        assert process._socket is not None
+
+        process._socket.close()
+
+        assert await until_reaped(process) == -signal.SIGKILL
+        with pytest.raises(NotCalled):
+            await called(process, "any")
+
+
+async def test_a_kill_ends_at_once_the_process_and_its_children_and_fails_the_calls(place: Path) -> None:
+    async with started(place) as process:
+        await process.ready()
+        children = await called(process, "has children")
+        assert isinstance(children, list)
+        waiting = asyncio.create_task(called(process, "blocks"))
+        await asyncio.sleep(0)
+
+        process.kill()
+
+        with pytest.raises(ProcessDied, match=r"^the handler's process was killed by its worker$"):
+            await waiting
+        with pytest.raises(ProcessDied, match="killed by its worker"):
+            await process.gone()
+        assert await until_reaped(process) == -signal.SIGKILL
+        await eventually(lambda: all(map(is_gone, children)))
+
+
+async def test_what_a_process_has_started_ends_with_it(place: Path) -> None:
+    async with started(place) as process:
+        await process.ready()
+        children = await called(process, "has children")
+        assert isinstance(children, list)
+
+        child_of(process).kill()
+
+        with pytest.raises(
+            ProcessDied, match=r"^the handler's process ended: SIGKILL, by the kernel if memory is short"
+        ):
+            await process.gone()
+        await eventually(lambda: all(map(is_gone, children)))
+
+
+async def test_a_process_that_has_left_its_group_is_killed_all_the_same(place: Path) -> None:
+    async with started(place) as process:
+        await process.ready()
+        await called(process, "leaves its group")
+        assert os.getpgid(child_of(process).pid) == os.getpgrp()
+
+        process.kill()
+
+        assert await until_reaped(process) == -signal.SIGKILL
+
+
+async def test_a_handler_that_stops_the_loop_ends_its_process(place: Path) -> None:
+    async with started(place) as process:
+        await process.ready()
+        watch = asyncio.create_task(process.gone())
+
+        with suppress(ProcessDied):  # the answer may have been sent
+            await called(process, "stops the loop")
+
+        with pytest.raises(ProcessDied, match=r"^the handler's process ended: exit code 1$"):
+            await watch
+
+
+async def test_the_terminal_s_signals_do_not_reach_it_and_it_is_the_first_to_go_when_memory_is_short(
+    place: Path,
+) -> None:
+    async with started(place) as process:
+        await process.ready()
+        child = child_of(process)
+
+        assert os.getpgid(child.pid) == child.pid
+        with open(f"/proc/{child.pid}/oom_score_adj") as adjusted:  # noqa: ASYNC230, PTH123 - no file of a disk
+            assert adjusted.read() == "1000\n"
+
+
+async def test_a_process_that_closes_its_socket_is_found_to_be_cut_off(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shardclock_server.workers.call_socket.LOST_S", 0.05)
+    monkeypatch.setattr(local_process, "CLOSED_S", 0.05)
+    async with started(place) as process:
+        await process.ready()
+
+        with pytest.raises(ProcessDied, match="has closed its socket") as lost:
+            await called(process, "closes its socket")
+        with pytest.raises(ProcessDied, match="has closed its socket"):
+            await process.ready()
+
+        assert lost.value.may_live
+
+
+async def test_one_that_is_killed_while_it_imports_is_gone(place: Path) -> None:
+    (place / "app_of_local.py").write_text("import time\ntime.sleep(60)")
+    async with started(place) as process:
+        coming = asyncio.create_task(process.ready())
+        await asyncio.sleep(0)
+
+        process.kill()
+
+        with pytest.raises(ProcessDied, match="killed by its worker"):
+            await coming
+        assert await until_reaped(process) == -signal.SIGKILL
+
+
+async def test_one_that_is_killed_before_anything_is_asked_keeps_no_descriptor(place: Path) -> None:
+    before = descriptors()
+
+    async with started(place):
+        pass
+
+    assert descriptors() - before == set()
+
+
+async def test_without_descriptors_of_processes_a_thread_hears_of_its_end(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "pidfd_open", _refuse)
+    async with started(place) as process:
+        await process.ready()
+        assert await called(process, "any") == "done"
+
+        child_of(process).terminate()
+
+        with pytest.raises(ProcessDied, match=r"^the handler's process ended: SIGTERM$"):
+            await process.gone()
+
+
+async def test_a_process_that_the_system_refuses_leaves_no_descriptor(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = descriptors()
+    monkeypatch.setattr(local_process, "Popen", _refuse)
+
+    with pytest.raises(OSError, match="refused"):
+        LocalHandlerProcess(spec_of(), modules="app_of_local", directory=str(place))
+
+    assert descriptors() - before == set()
+
+
+def _refuse(*_: object, **__: object) -> Callable[[], None]:
+    raise OSError(11, "refused")

@@ -1,0 +1,49 @@
+"""Without Ray, an app that asks for more than this machine has is refused in one sentence with the way out."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+from shardclock_server.workers.machine import Machine
+from tests.support.handlers import spec_of
+from tests.support.jobs import job_spec
+
+SMALL = Machine(cpus=2, memory_mib=1_024)
+WAY_OUT = "; run `shardclock up` without --local, whose Ray starts its process on a node that has it, or ask for less"
+
+
+@pytest.mark.parametrize(
+    ("policy", "asked"),
+    [
+        ({"num_cpus": 2.5}, "2.5 CPUs, and this machine has 2"),
+        ({"memory_mib": 1_025}, "1025 MiB of memory, and this machine has 1024"),
+    ],
+)
+def test_a_handler_that_asks_for_too_much_is_named(policy: dict[str, Any], asked: str) -> None:
+    refused = SMALL.lacks([spec_of("small"), spec_of("large", **policy)], [])
+
+    assert refused == f"handler large (app:large) asks for {asked}{WAY_OUT}"
+
+
+def test_a_job_that_asks_for_a_gpu_is_named() -> None:
+    refused = SMALL.lacks([spec_of()], [job_spec("small"), job_spec("trains", num_gpus=0.5)])
+
+    assert refused is not None
+    assert refused.startswith("job trains (")
+    assert refused.endswith(f") asks for 0.5 GPUs, which are given out by Ray alone{WAY_OUT}")
+
+
+def test_an_app_that_asks_for_no_more_than_there_is_is_not_refused() -> None:
+    handlers = [spec_of("none"), spec_of("all", num_cpus=2.0, memory_mib=1_024)]
+
+    assert SMALL.lacks(handlers, [job_spec("nothing", num_cpus=0.0, num_gpus=0.0, memory_mib=1)]) is None
+
+
+def test_this_machine_has_processors_and_memory() -> None:
+    here = Machine.here()
+
+    assert 1 <= here.cpus <= (os.cpu_count() or 1)
+    assert here.memory_mib > 100
