@@ -12,7 +12,7 @@ from starlette.responses import Response
 from shardclock.log import AsyncBatch as Batch
 from shardclock.log import GroupDiffers, LeaseLost
 from shardclock.log.async_groups import move_place, open_group
-from shardclock.log.async_leasing import lease_batch
+from shardclock.log.async_leasing import LEASE_S_MAX, lease_batch
 from shardclock.log.place import PartitionPlace
 from shardclock_server.gateway.access import Operator, acting
 from shardclock_server.gateway.answers.log import (
@@ -38,7 +38,6 @@ from shardclock_server.timers.model import BIGINT_MAX, SLOTS
 from shardclock_server.timers.refusal import shortened
 
 RECORDS_MAX = 1_000
-LEASE_S_MAX = 3_600.0
 
 router = APIRouter(prefix="/v1/consumers", tags=["consumers"])
 

@@ -98,7 +98,9 @@ def consume(
     errors:  GroupDiffers  the group has another number of partitions
              GroupDropped  it was dropped meanwhile
              ApiError      the role lacks a right
-             TypeError     the work is `async def`, and the connection is not awaited, or the other way round
+             TypeError     the work is `async def`, and the connection is not awaited, or the other way round;
+                           `connect` or the work is no function
+             ValueError    the length of the group's name, `partitions` or `attempts` is not possible
              others        of the driver: the connection can't be opened, and another try would not help
     """
     if _is_awaited(work):
@@ -210,6 +212,8 @@ def log_end(connection: Any) -> Any:
 
 
 def _is_awaited(work: Callable[..., object]) -> bool:
+    if not callable(work):
+        raise TypeError(f"work is a {type(work).__name__}: give a function")
     bare = inspect.unwrap(work.func if isinstance(work, functools.partial) else work)
     bare = getattr(bare, "__func__", bare)
     return inspect.iscoroutinefunction(bare if inspect.isroutine(bare) else type(bare).__call__)

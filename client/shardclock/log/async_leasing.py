@@ -14,6 +14,7 @@ from shardclock.log.failing import LeaseLost, WorkFailed, told
 from shardclock.sql.async_timers import AsyncDriver
 
 LEASE_S = 30.0
+LEASE_S_MAX = 3_600.0  # a group of one partition waits as long when its member dies
 
 
 async def lease_batch(driver: AsyncDriver, group: str, *, limit: int, lease_s: float = LEASE_S) -> AsyncBatch | None:
@@ -37,6 +38,8 @@ async def lease_batch(driver: AsyncDriver, group: str, *, limit: int, lease_s: f
 
 async def consume_leased(member: AsyncMember, work: AsyncLeasedWork, lease_s: float) -> None:
     """Do a group's work for every record, in order, each at least once, until stopped."""
+    if not 0 < lease_s <= LEASE_S_MAX:
+        raise ValueError(f"lease_s {lease_s} is not possible: give more than 0, at most {LEASE_S_MAX:.0f}")
     await member.run(lambda: _turn(member, work, lease_s))
 
 

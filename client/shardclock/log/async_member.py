@@ -16,6 +16,7 @@ from shardclock.log.record import LogRecord
 from shardclock.log.saying import GroupLog
 
 POLL_S = 0.1
+GROUP_LENGTH_MAX = 200
 PARTITIONS_MAX = 840  # each is a part of the slots of timers
 RETRY = Backoff(0.2, 30.0)  # of a record, and while Postgres does not answer
 GROUP_S = 10.0  # how often a member that finds no records checks whether its group still exists
@@ -29,6 +30,15 @@ class AsyncMember:
     def __init__(
         self, connect: Callable[[], Any], group: str, *, partitions: int | None = None, attempts: int | None = None
     ) -> None:
+        if not callable(connect):
+            raise TypeError(
+                f"connect is a {type(connect).__name__}: give a function that opens a connection, as"
+                " `lambda: driver.connect(dsn)`"
+            )
+        if not 1 <= len(group) <= GROUP_LENGTH_MAX:
+            raise ValueError(
+                f"group {group[:GROUP_LENGTH_MAX]!r} has {len(group)} characters: give 1 to {GROUP_LENGTH_MAX}"
+            )
         if attempts is not None and attempts < 1:
             raise ValueError(f"attempts {attempts} is not possible: give 1 or more, or None to try for ever")
         if partitions is not None and not 1 <= partitions <= PARTITIONS_MAX:

@@ -15,6 +15,7 @@ from shardclock.log.sync_timing import GIVE_BACK_S, STOPS, LeasedWork, finish, l
 from shardclock.sql.sync_timers import Driver
 
 LEASE_S = 30.0
+LEASE_S_MAX = 3_600.0  # a group of one partition waits as long when its member dies
 
 
 def lease_batch(driver: Driver, group: str, *, limit: int, lease_s: float = LEASE_S) -> Batch | None:
@@ -38,6 +39,8 @@ def lease_batch(driver: Driver, group: str, *, limit: int, lease_s: float = LEAS
 
 def consume_leased(member: Member, work: LeasedWork, lease_s: float) -> None:
     """Do a group's work for every record, in order, each at least once, until stopped."""
+    if not 0 < lease_s <= LEASE_S_MAX:
+        raise ValueError(f"lease_s {lease_s} is not possible: give more than 0, at most {LEASE_S_MAX:.0f}")
     member.run(lambda: _turn(member, work, lease_s))
 
 

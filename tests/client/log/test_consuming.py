@@ -10,6 +10,7 @@ from typing import Any
 import asyncpg
 import pytest
 
+import shardclock.log
 from shardclock.log import GroupDiffers, LogRecord, async_consuming
 from shardclock.log.async_groups import open_group
 from shardclock.log.async_link import CHANNEL
@@ -231,6 +232,24 @@ async def test_a_postgres_that_does_not_answer_is_said_and_waited_for() -> None:
 async def test_what_is_not_possible_is_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(ValueError, match=r"is not possible: give 1"):
         await consume("postgresql://", "g", Work(), **wrong)
+
+
+@pytest.mark.parametrize("group", ["", "g" * 201], ids=["empty", "long"])
+async def test_a_name_of_a_group_that_is_too_short_or_too_long_is_refused(group: str) -> None:
+    with pytest.raises(ValueError, match=rf"^group 'g*' has {len(group)} characters: give 1 to 200$"):
+        await consume("postgresql://", group, Work())
+
+
+async def test_a_dsn_in_place_of_a_function_is_refused_and_not_shown() -> None:
+    sentence = r"^connect is a str: give a function that opens a connection, as `lambda: driver.connect\(dsn\)`$"
+    with pytest.raises(TypeError, match=sentence):
+        await shardclock.log.consume("postgresql://ann:secret@db/x", "g", Work())  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("ask", [shardclock.log.consume, shardclock.log.consume_leased])
+def test_work_that_is_no_function_is_refused(ask: Any) -> None:
+    with pytest.raises(TypeError, match=r"^work is a NoneType: give a function$"):
+        ask(lambda: None, "g", None)
 
 
 # Partitions

@@ -180,3 +180,13 @@ async def test_a_record_that_kills_whoever_works_on_it_is_set_aside_too(dsn: str
         (aside,) = await list_aside(client, "g")
     assert (aside.timer_key, aside.attempts) == (1, 3)
     assert str(aside.error).endswith("ran out")
+
+
+@pytest.mark.parametrize("lease_s", [0, -1, 3600.1, float("nan")])
+async def test_a_lease_that_is_too_short_or_too_long_is_refused(lease_s: float) -> None:
+    with pytest.raises(ValueError, match=rf"^lease_s {lease_s} is not possible: give more than 0, at most 3600$"):
+        await consume_leased("postgresql://", "g", _nothing, lease_s=lease_s)
+
+
+async def _nothing(batch: Batch) -> None:
+    del batch
