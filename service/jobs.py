@@ -168,7 +168,7 @@ def _unknown(name: str, known: Sequence[str]) -> str:
     if near:
         return f"job {shortened(name)} is unknown: is {' or '.join(near)} meant?"
     more = f" and {len(known) - NEAREST_MAX:,} more" if len(known) > NEAREST_MAX else ""
-    return f"job {shortened(name)} is unknown: there are {', '.join(known[:NEAREST_MAX])}{more}"
+    return f"job {shortened(name)} is unknown: the jobs are {', '.join(known[:NEAREST_MAX])}{more}"
 
 
 async def _unless_conflict(name: str, call: Awaitable[T]) -> T:

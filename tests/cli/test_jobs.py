@@ -322,7 +322,7 @@ def test_a_misspelled_job_is_refused_with_the_nearest_ones_and_changes_nothing(r
 
     assert_refused(refused, "job 'refrsh' is unknown: is refresh meant?")
     assert (asyncio.run(runs_of(refresh.dsn)), asyncio.run(job_of(refresh.dsn))) == before
-    assert "there are nightly, refresh, report" in refresh("jobs", "show", "zzz").err
+    assert "the jobs are nightly, refresh, report" in refresh("jobs", "show", "zzz").err
 
 
 @pytest.mark.parametrize(
