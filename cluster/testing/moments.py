@@ -26,10 +26,15 @@ def target_of(now: datetime, by: str | timedelta | None, to: datetime | None) ->
     shape:   aware, in UTC
     units:   the date half of a length in text is calendar time, in UTC
     errors:  ValueError    not exactly one of the two is given, the moment has no time zone, or it lies in the past
+             TypeError     the length or the moment is of another type
              InvalidTimer  the length can't be read
     """
     if (by is None) == (to is None):
         raise ValueError('advance takes a length of time, such as "P3D", or to=, a moment: give exactly one of them')
+    if not isinstance(by, str | timedelta | None):
+        raise TypeError(f"{by!r} is of the type {type(by).__name__}: give a text such as 'P3D', or a timedelta")
+    if not isinstance(to, datetime | None):
+        raise TypeError(f"{to!r} is of the type {type(to).__name__}: give a datetime that has a time zone")
     if to is not None and to.utcoffset() is None:
         raise ValueError(f"{to.isoformat()} has no time zone; give it one, such as tzinfo=UTC")
     target = to if to is not None else _later(now, by or timedelta())

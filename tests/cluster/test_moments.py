@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
 
 import pytest
 
@@ -60,6 +61,18 @@ def test_a_target_that_is_none_is_refused(by: str | timedelta | None, to: dateti
 def test_a_length_that_can_t_be_read_is_refused() -> None:
     with pytest.raises(InvalidTimer, match="'3 days' is not an ISO 8601 duration"):
         target_of(NOW, "3 days", None)
+
+
+@pytest.mark.parametrize(
+    ("by", "to", "said"),
+    [
+        (5, None, "5 is of the type int: give a text such as 'P3D', or a timedelta"),
+        (None, "2026-03-27", "'2026-03-27' is of the type str: give a datetime that has a time zone"),
+    ],
+)
+def test_a_value_of_another_type_is_refused(by: Any, to: Any, said: str) -> None:
+    with pytest.raises(TypeError, match=rf"^{said}$"):
+        target_of(NOW, by, to)
 
 
 def test_rounds_that_find_something_new_go_on_without_a_pause_until_there_are_too_many() -> None:
