@@ -362,13 +362,9 @@ async def test_an_endpoint_that_fails_is_forgotten_when_nothing_was_sent_for_an_
         it.queue.add([delivery(key) for key in range(1, 6)])
         await eventually(lambda: len(it.settled) == 5)
         now_s = time.monotonic()
-
-        def moved(by_s: float) -> SimpleNamespace:
-            return SimpleNamespace(monotonic=lambda: now_s + by_s)
-
-        monkeypatch.setattr(endpoint_queue, "time", moved(3_500.0))
+        monkeypatch.setattr(endpoint_queue, "time", SimpleNamespace(monotonic=lambda: now_s + 3_500.0))
         assert (it.queue.is_open, it.queue.is_idle) == (True, False)
-        monkeypatch.setattr(endpoint_queue, "time", moved(3_700.0))
+        monkeypatch.setattr(endpoint_queue, "time", SimpleNamespace(monotonic=lambda: now_s + 3_700.0))
         assert it.queue.is_idle
 
 
