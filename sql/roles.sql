@@ -152,7 +152,8 @@ to shardclock_reader, shardclock_scheduler, shardclock_shard;
 grant execute on function
     shardclock.find_timers, shardclock.find_keys, shardclock.has_targets, shardclock.origin, shardclock.hold_reason,
     shardclock.foreign_reason, shardclock.is_free,
-    shardclock.kind_of_target, shardclock.is_of_system, shardclock.late_since, shardclock.log_horizon, shardclock.read_log
+    shardclock.kind_of_target, shardclock.is_of_system, shardclock.late_since, shardclock.log_horizon, shardclock.read_log,
+    shardclock.read_log_page
 to shardclock_reader, shardclock_scheduler, shardclock_shard;
 
 -- Scheduling: the verbs, and the functions that they call, because these run with the caller's rights.
@@ -305,7 +306,7 @@ grant select on shardclock.logged_keys to shardclock_scheduler;
 -- Reading the log in a group. No delete: a group's place is what keeps the log for the group.
 grant select on shardclock.command_log to shardclock_consumer;
 grant select on sequence shardclock.position_seq to shardclock_consumer;
-grant execute on function shardclock.log_horizon, shardclock.read_log to shardclock_consumer;
+grant execute on function shardclock.log_horizon, shardclock.read_log, shardclock.read_log_page to shardclock_consumer;
 grant select, insert on shardclock.consumers, shardclock.records_aside to shardclock_consumer;
 -- Not the columns of the key: a group that is renamed is lost like a deleted one.
 grant update (

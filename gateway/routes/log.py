@@ -28,7 +28,7 @@ from shardclock_server.timers.model import BIGINT_MAX
 
 EVENTS = "text/event-stream"
 READ_MAX = 500
-STREAM_BYTES = 2**18  # of payloads, at a time: each of 200 streams may hold as much for a client that does not read
+STREAM_BYTES = 2**18  # of records, at a time: each of 200 streams may hold as much for a client that does not read
 PAGES_AT_ONCE = 20  # for one that waits: then others have their turn
 POLL_S = 0.1
 AN_EVENT = 'id: 812\nevent: TRIGGERED\ndata: {"position":812,"intent":"TRIGGERED","timer_key":20514}\n\n'
@@ -49,7 +49,7 @@ async def read_page(
 ) -> Response:
     """Read what happened to the caller's timers, in the order in which it is read by everybody.
 
-    A page with 4 MiB of payloads is short. A page may be empty and yet not the last one: if `next` is more than
+    A page ends when its records have 4 MiB. A page may be empty and yet not the last one: if `next` is more than
     `after`, ask again. With `wait` an empty page
     comes only when that time is over.
     """
@@ -117,7 +117,7 @@ async def _events(request: Request, gateway: Gateway, caller: Caller, position: 
     while not gateway.stopping.is_set() and await _is_known(request, gateway):
         try:
             async with gateway.pool.session(caller.tenants) as session:
-                page = await read_own(session, position, limit=READ_MAX, payload_bytes=STREAM_BYTES)
+                page = await read_own(session, position, limit=READ_MAX, bytes_max=STREAM_BYTES)
         except StoreUnavailable:
             page = OwnRecords([], position)
         own = [record for record in page.records if caller.sees(record.tenant_id, record.target)]

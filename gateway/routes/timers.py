@@ -47,7 +47,6 @@ from shardclock_server.sql.clients.verbs import (
     resume_timer,
     run_timer,
 )
-from shardclock_server.sql.log.records import PAGE_BYTES
 from shardclock_server.sql.metrics.status import read_clock
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.model import NewTimer
@@ -57,6 +56,7 @@ STATES = ("pending", "paused", "triggered", "canceled", "skipped", "ended")
 RECORDS_MAX = 100
 FAR = timedelta(days=366)  # to count occurrences beyond it takes up to 0.1 s of the processor
 SEARCH_S = 1.0  # for one page of ended timers
+PAGE_BYTES = 4 * 2**20  # of payloads, in one page, but for the last one of them
 
 router = APIRouter(prefix=TIMERS, tags=["timers"])
 

@@ -55,7 +55,7 @@ functions (name) as (
         ('adopt'), ('advance_keys'), ('broken_rule'), ('cancel_start'), ('correlate_waiting'), ('declare_job'), ('declare_jobs'), ('drop_job_timer'), ('drop_log_partition'),
         ('ensure_log_partitions'), ('find_definition'), ('has_no_start'), ('has_old_timer'), ('has_targets'), ('foreign_reason'), ('hold_reason'), ('is_free'), ('is_reserved_name'), ('is_too_deep'), ('kind_of_target'),
         ('late_since'), ('lock_job_names'), ('lock_message'), ('log_horizon'), ('log_of_job'), ('mend_job_waits'), ('named_target'), ('next_start'), ('on_service_task_ended'),
-        ('origin'), ('out_of_range'), ('plan_job'), ('quota_of'), ('read_log'), ('reserved'), ('reserved_rule'), ('rehome_log_default'), ('resume_job'), ('room_of'), ('send_signal'), ('stop_job'),
+        ('origin'), ('out_of_range'), ('plan_job'), ('quota_of'), ('read_log'), ('read_log_page'), ('reserved'), ('reserved_rule'), ('rehome_log_default'), ('resume_job'), ('room_of'), ('send_signal'), ('stop_job'),
         ('tend_jobs'), ('too_deep'), ('unknown_job'), ('unknown_target'), ('used_of'), ('waits_for_old_clock'), ('with_failure'), ('withdraw_jobs')
 ),
 lacking as (

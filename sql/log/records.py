@@ -6,11 +6,9 @@ from typing import NamedTuple
 
 from shardclock.jsonb import stored_json
 from shardclock.log.async_member import POLL_S
-from shardclock.log.async_reading import READ_MAX, read_log
+from shardclock.log.async_reading import PAGE_BYTES, READ_MAX, read_log, read_page
 from shardclock.log.record import LogRecord
 from shardclock_server.sql.session import Record, Session
-
-PAGE_BYTES = 4 * 2**20  # of payloads, in one answer, but for the last one of them
 
 
 class OwnRecords(NamedTuple):
@@ -20,23 +18,20 @@ class OwnRecords(NamedTuple):
     next: int
 
 
-async def read_own(
-    session: Session, after: int, *, limit: int = READ_MAX, payload_bytes: int = PAGE_BYTES
-) -> OwnRecords:
+async def read_own(session: Session, after: int, *, limit: int = READ_MAX, bytes_max: int = PAGE_BYTES) -> OwnRecords:
     """Look through the records after a position, and read those of the tenants that the session serves.
 
-    units:   `limit` is of records of any tenant that are looked at; no other follows once the payloads have
-             `payload_bytes`
+    units:   `limit` is of records of any tenant that are looked at; no other follows once the records have
+             `bytes_max` as JSON
     errors:  StoreUnavailable  no answer in time: call again
     source:  sql/functions/log/end_of_page.sql, client/shardclock/sql/statements/read_log.sql
     """
     end = await session.call_one("end_of_page", after=after, page_size=limit)
     if end is None:
         return OwnRecords([], after)
-    records = await read_log(session, after, limit=limit, horizon=end, payload_bytes=payload_bytes)
+    page = await read_page(session, after, limit=limit, horizon=end, bytes_max=bytes_max)
     # Records that were committed between the two statements may have filled the page before its end.
-    is_filled = len(records) == limit or bytes_of(record.payload for record in records) >= payload_bytes
-    return OwnRecords(records, records[-1].position if is_filled else end)
+    return OwnRecords(page.records, page.records[-1].position if page.is_full else end)
 
 
 async def follow(session: Session, after: int) -> AsyncIterator[list[LogRecord]]:
@@ -54,7 +49,7 @@ async def follow(session: Session, after: int) -> AsyncIterator[list[LogRecord]]
 
 
 def bytes_of(payloads: Iterable[str | None]) -> int:
-    """Count the bytes of payloads as a statement counts them that bounds a page."""
+    """Count the bytes of timers' payloads as a statement counts them that bounds a page."""
     return sum(len(payload.encode()) for payload in payloads if payload is not None)
 
 

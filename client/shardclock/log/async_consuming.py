@@ -19,7 +19,7 @@ from shardclock.log.failing import (
     told,
 )
 from shardclock.log.place import PartitionPlace
-from shardclock.log.record import LogRecord
+from shardclock.log.record import LogPage, LogRecord
 
 ANSWER_S = 5.0  # the limit for our own statements; the work has a limit of its own
 SAVEPOINT = "shardclock_read"
@@ -79,16 +79,16 @@ async def _work_once(link: AsyncLink, taken: "AsyncRound") -> int | None:
         raise verdict from error
 
 
-async def _read(driver: AsyncHeld, place: PartitionPlace, size: int) -> list[LogRecord]:
+async def _read(driver: AsyncHeld, place: PartitionPlace, size: int) -> LogPage:
     """Read the log in a savepoint that is rolled back.
 
     Reading the log locks all its days until the transaction ends: while members work, no day could be made or dropped.
     A rollback to a savepoint releases the locks taken since; the group's partition was locked before, and stays locked.
     """
     await driver.run(f"savepoint {SAVEPOINT}")
-    records = await read_place(driver, place, size)
+    page = await read_place(driver, place, size)
     await driver.run(f"rollback to savepoint {SAVEPOINT}")
-    return records
+    return page
 
 
 class AsyncRound:
@@ -111,8 +111,9 @@ class AsyncRound:
         self._place = place = PartitionPlace(group=self._group, **found)
         # A record that has failed is tried alone, so that it does not undo the work on others.
         size = 1 if place.attempts else self._size
-        self._records = records = await _read(driver, place, size)
-        end = place.end_of([record.position for record in records], full=len(records) == size)
+        page = await _read(driver, place, size)
+        self._records = records = page.records
+        end = place.end_of([record.position for record in records], full=page.is_full)
         if records:
             self._began_on = started_at
             await self._try(driver.connection)

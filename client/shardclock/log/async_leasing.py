@@ -28,12 +28,12 @@ async def lease_batch(driver: AsyncDriver, group: str, *, limit: int, lease_s: f
         return None
     place, size = taken
     try:
-        records = await read_place(driver, place, size)
+        page = await read_place(driver, place, size)
     except Exception:
         await _leave(AsyncBatch(driver, place, (), lease_s=lease_s))
         raise
-    end = place.end_of([record.position for record in records], full=len(records) == size)
-    return AsyncBatch(driver, replace(place, horizon=end), records, lease_s=lease_s)
+    end = place.end_of([record.position for record in page.records], full=page.is_full)
+    return AsyncBatch(driver, replace(place, horizon=end), page.records, lease_s=lease_s)
 
 
 async def consume_leased(member: AsyncMember, work: AsyncLeasedWork, lease_s: float) -> None:

@@ -8,39 +8,45 @@ transactions that have written to the log hold readers back: docs/decisions/0024
 import json
 
 from shardclock.log.place import PartitionPlace
-from shardclock.log.record import LogRecord, records_of
+from shardclock.log.record import LogPage, LogRecord, page_of
 from shardclock.sql.asked import written
 from shardclock.sql.async_timers import AsyncDriver
 from shardclock.sql.statement import statement
 
 READ_MAX = 500
+PAGE_BYTES = 4 * 2**20  # of records as JSON, but for the last one of them
 
 
-async def read_log(
-    driver: AsyncDriver,
-    after: int = 0,
-    *,
-    limit: int = READ_MAX,
-    horizon: int | None = None,
-    payload_bytes: int | None = None,
-) -> list[LogRecord]:
+async def read_log(driver: AsyncDriver, after: int = 0, *, limit: int = READ_MAX) -> list[LogRecord]:
     """Read the records after a position that the reader keeps itself; 0 reads from the beginning.
 
-    units:   no other record follows once the payloads have `payload_bytes`
+    shape:   at most `limit` records, fewer if these have `PAGE_BYTES`; empty: there are no more now
+    errors:  those of the driver
+    source:  client/shardclock/sql/statements/read_log.sql
+    """
+    return (await read_page(driver, after, limit=limit)).records
+
+
+async def read_page(
+    driver: AsyncDriver, after: int, *, limit: int, horizon: int | None = None, bytes_max: int = PAGE_BYTES
+) -> LogPage:
+    """Read the records after a position, up to a horizon; without one, up to that of now.
+
+    units:   no other record follows once the records have `bytes_max` as JSON
     errors:  those of the driver
     source:  client/shardclock/sql/statements/read_log.sql
     """
     asked = {"after": after, "page_size": limit, "partition": 0, "partitions": 1}
-    return await _read(driver, {**asked, "horizon": horizon, "bytes": payload_bytes})
+    return await _read(driver, {**asked, "horizon": horizon, "bytes": bytes_max})
 
 
-async def read_place(driver: AsyncDriver, place: PartitionPlace, limit: int) -> list[LogRecord]:
+async def read_place(driver: AsyncDriver, place: PartitionPlace, limit: int) -> LogPage:
     """Read the records of a partition after its place, up to its horizon.
 
     errors:  those of the driver
     source:  client/shardclock/sql/statements/read_log.sql
     """
-    asked = {"after": place.position, "page_size": limit, "horizon": place.horizon}
+    asked = {"after": place.position, "page_size": limit, "horizon": place.horizon, "bytes": PAGE_BYTES}
     return await _read(driver, {**asked, "partition": place.partition, "partitions": place.partitions})
 
 
@@ -55,5 +61,5 @@ async def log_end(driver: AsyncDriver) -> int:
     return int(json.loads(answer)["position"])
 
 
-async def _read(driver: AsyncDriver, asked: dict[str, object]) -> list[LogRecord]:
-    return records_of(await driver.answer(statement("read_log"), written(asked)))
+async def _read(driver: AsyncDriver, asked: dict[str, object]) -> LogPage:
+    return page_of(await driver.answer(statement("read_log"), written(asked)))

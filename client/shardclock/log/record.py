@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import fields as fields_of
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from shardclock.jsonb import stored_json
 
@@ -73,13 +73,21 @@ MOMENTS = [NAMES.index(name) for name in ("recorded_at", "due_date", "created_at
 DETAIL = NAMES.index("detail")
 
 
-def records_of(answer: str | None) -> list[LogRecord]:
-    """Read the records that a statement has answered.
+class LogPage(NamedTuple):
+    """Records that one statement has read; if the page is not full, no other record follows up to the horizon."""
+
+    records: list[LogRecord]
+    is_full: bool
+
+
+def page_of(answer: str | None) -> LogPage:
+    """Read the page that a statement has answered.
 
     source:  client/shardclock/sql/statements/read_log.sql
     """
-    assert answer is not None, "an aggregate gives one row"
-    return [_record_of(columns) for columns in json.loads(answer)]
+    assert answer is not None, "the statement gives one row"
+    page = json.loads(answer)
+    return LogPage([_record_of(columns) for columns in page["records"]], page["is_full"])
 
 
 def _record_of(columns: Sequence[Any]) -> LogRecord:

@@ -15,7 +15,7 @@ from shardclock.log.failing import (
     told,
 )
 from shardclock.log.place import PartitionPlace
-from shardclock.log.record import LogRecord
+from shardclock.log.record import LogPage, LogRecord
 from shardclock.log.sync_groups import advance_place, open_group, read_start, take_partition
 from shardclock.log.sync_link import Held, Link
 from shardclock.log.sync_member import WORK_S, Member
@@ -80,16 +80,16 @@ def _work_once(link: Link, taken: "Round") -> int | None:
         raise verdict from error
 
 
-def _read(driver: Held, place: PartitionPlace, size: int) -> list[LogRecord]:
+def _read(driver: Held, place: PartitionPlace, size: int) -> LogPage:
     """Read the log in a savepoint that is rolled back.
 
     Reading the log locks all its days until the transaction ends: while members work, no day could be made or dropped.
     A rollback to a savepoint releases the locks taken since; the group's partition was locked before, and stays locked.
     """
     driver.run(f"savepoint {SAVEPOINT}")
-    records = read_place(driver, place, size)
+    page = read_place(driver, place, size)
     driver.run(f"rollback to savepoint {SAVEPOINT}")
-    return records
+    return page
 
 
 class Round:
@@ -112,8 +112,9 @@ class Round:
         self._place = place = PartitionPlace(group=self._group, **found)
         # A record that has failed is tried alone, so that it does not undo the work on others.
         size = 1 if place.attempts else self._size
-        self._records = records = _read(driver, place, size)
-        end = place.end_of([record.position for record in records], full=len(records) == size)
+        page = _read(driver, place, size)
+        self._records = records = page.records
+        end = place.end_of([record.position for record in records], full=page.is_full)
         if records:
             self._began_on = started_at
             self._try(driver.connection)

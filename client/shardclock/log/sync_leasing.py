@@ -29,12 +29,12 @@ def lease_batch(driver: Driver, group: str, *, limit: int, lease_s: float = LEAS
         return None
     place, size = taken
     try:
-        records = read_place(driver, place, size)
+        page = read_place(driver, place, size)
     except Exception:
         _leave(Batch(driver, place, (), lease_s=lease_s))
         raise
-    end = place.end_of([record.position for record in records], full=len(records) == size)
-    return Batch(driver, replace(place, horizon=end), records, lease_s=lease_s)
+    end = place.end_of([record.position for record in page.records], full=page.is_full)
+    return Batch(driver, replace(place, horizon=end), page.records, lease_s=lease_s)
 
 
 def consume_leased(member: Member, work: LeasedWork, lease_s: float) -> None:
