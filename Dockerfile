@@ -12,7 +12,7 @@ RUN pip install --require-hashes --no-deps --only-binary :all: -r requirements.l
 COPY . .
 # Without a network: all it needs is there. Then everything that is only for developing goes, and pip itself.
 RUN pip install --no-index --no-build-isolation --no-deps ./client . \
-    && pip uninstall --yes $(python k8s/image/leftovers.py shardclock) \
+    && pip uninstall --yes $(python k8s/image/leftovers.py 'shardclock[ray]') \
     && pip check \
     && pip uninstall --yes pip
 

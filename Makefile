@@ -132,7 +132,7 @@ lock: ## resolve the dependencies again, at their newest, into requirements.lock
 	@set -e; scratch=$$(mktemp -d); trap 'rm -rf "$$scratch"' EXIT; \
 	$(PYTHON) -m venv "$$scratch"; \
 	"$$scratch/bin/pip" install --quiet uv==$(UV); \
-	"$$scratch/bin/uv" pip compile --quiet $(UPGRADE) --universal --python-version 3.11 --generate-hashes --extra dev \
+	"$$scratch/bin/uv" pip compile --quiet $(UPGRADE) --universal --python-version 3.11 --generate-hashes --extra ray --extra dev \
 	    --no-config --no-header --no-annotate --no-emit-index-url --no-emit-find-links --no-emit-package shardclock-client \
 	    --output-file requirements.lock pyproject.toml
 

@@ -90,12 +90,13 @@ def test_only_what_the_image_is_made_of_goes_into_it() -> None:
 
 
 def test_what_is_only_for_developing_is_left_over_and_what_runs_is_not() -> None:
-    command = [sys.executable, str(K8S / "image" / "leftovers.py"), "shardclock"]
+    command = [sys.executable, str(K8S / "image" / "leftovers.py"), "shardclock[ray]"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=RUN_S)
     left = set(done.stdout.split())
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert names(project["optional-dependencies"]["dev"]) <= left
-    assert not (names(project["dependencies"]) | {"pip", "shardclock"}) & left
+    runs = names(project["dependencies"]) | names(project["optional-dependencies"]["ray"])
+    assert not (runs | {"pip", "shardclock"}) & left
 
 
 @pytest.mark.exhaustive
