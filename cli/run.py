@@ -9,20 +9,29 @@ import signal
 import sys
 import threading
 from contextlib import nullcontext
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from shardclock_server.cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
 from shardclock_server.cli.preparation import Preparation
 from shardclock_server.cluster.database import Database, open_database, wait_until_ready
-from shardclock_server.cluster.settings import InvalidSettings, load_settings
+from shardclock_server.cluster.settings import InvalidSettings, Settings, load_settings
 from shardclock_server.sql import migrate as migrations
 from shardclock_server.timers.model import SLOTS
-from shardclock_server.workers.app import find_app, modules_of
+from shardclock_server.workers.app import AppRefused, find_app, modules_of
+from shardclock_server.workers.machine import Machine
+
+if TYPE_CHECKING:
+    from shardclock_server.cluster.host_process import HostProcess
 
 POLL_S = 0.1
+NO_RAY = (
+    "Ray is not installed: `shardclock up --local` runs everything as local processes, and"
+    " `pip install 'shardclock[ray]'` installs Ray"
+)
 
 
 def up(
@@ -33,41 +42,57 @@ def up(
         str | None,
         typer.Option("--app", metavar="MODULES", help="The modules with your handlers, with commas between them."),
     ] = None,
+    local: Annotated[
+        bool | None, typer.Option("--local", help="Run shards, workers and engines as local processes, without Ray.")
+    ] = None,
     keep_running: Annotated[
         bool, typer.Option("--keep-running", help="At the end, leave the Ray that was joined running, with its shards.")
     ] = False,
 ) -> int:
     """Run the cluster until Ctrl-C or SIGTERM, which hands everything back."""
     from shardclock_server.cluster import logs
-    from shardclock_server.cluster.running import TEND_S, running_cluster
-    from shardclock_server.cluster.scratch import remove_abandoned
+    from shardclock_server.cluster.host_process import local_host_ahead
 
     logs.configure()
-    settings = load_settings(shards=shards, app=app)
+    settings = load_settings(shards=shards, app=app, local=local)
     settings = settings.model_copy(update={"cluster_id": settings.cluster_id or secrets.token_hex(8)})
     if keep_running and settings.ray_address is None:
         raise InvalidSettings("--keep-running needs a Ray that lives on: name it with SHARDCLOCK_RAY_ADDRESS")
+    if not settings.local and find_spec("ray") is None:
+        raise InvalidSettings(NO_RAY)
     stop = _stop_event()
+    with local_host_ahead(is_local=settings.local) as ahead:
+        _run(settings, stop, keep_running=keep_running, ahead=ahead)
+    return DONE
+
+
+def _run(settings: Settings, stop: threading.Event, *, keep_running: bool, ahead: "HostProcess | None") -> None:
+    """Run a cluster until told to stop."""
+    from shardclock_server.cluster.running import TEND_S, running_cluster
+    from shardclock_server.cluster.scratch import remove_abandoned
+
     modules = modules_of(settings.app)
     found = find_app(modules, Path.cwd()) if modules else None
+    if settings.local and found is not None and (lacks := Machine.here().lacks(found.handlers, found.jobs)):
+        raise AppRefused(lacks)
     for path in remove_abandoned():
         tell(f"removed {path}: the process that used it was killed")
     with open_database(settings) as database:
         if not _is_ready(database, stop):
-            return DONE
+            return
         preparation = Preparation(settings, found)
         preparation.begin(database.dsn)
         with running_cluster(
-            settings, database, tell=tell, keep_running=keep_running, app=found, stopped=stop.is_set
+            settings, database, tell=tell, keep_running=keep_running, app=found, ahead=ahead, stopped=stop.is_set
         ) as cluster:
             if stop.is_set():
-                return DONE
-            tell(f"running on {database.place}; `shardclock status` shows it, Ctrl-C stops it")
+                return
+            keepers = "as local processes" if settings.local else "in Ray"
+            tell(f"running on {database.place}, {keepers}; `shardclock status` shows it, Ctrl-C stops it")
             while not stop.wait(TEND_S):
                 cluster.tend()
                 preparation.tend(database.dsn)
             tell("stopping: the shards keep running" if keep_running else "stopping: handing claims back")
-    return DONE
 
 
 def gateway() -> int:

@@ -28,7 +28,7 @@ from shardclock_server.cli.session import with_session
 from shardclock_server.cluster.settings import load_settings
 from shardclock_server.service.hold import living_of, read_hold
 from shardclock_server.service.words import counted
-from shardclock_server.sql.cluster.holders import ENGINE, SHARD, WORKER, Holder, list_holders
+from shardclock_server.sql.cluster.holders import ENGINE, LOCAL_NODE, SHARD, WORKER, Holder, list_holders
 from shardclock_server.sql.log.records import follow
 from shardclock_server.sql.metrics.processes import COUNTED_MAX as MEASURED_MAX
 from shardclock_server.sql.metrics.processes import ProcessMeasures, measure_processes
@@ -37,6 +37,7 @@ from shardclock_server.sql.session import Session, StoreUnavailable
 from shardclock_server.timers.refusal import Refusal, shortened
 
 RETRY_S = 1.0
+ACTORS, LOCAL_PROCESSES = "actors of Ray", "local processes"
 INTENTS = (
     "TRIGGERED", "CANCELED", "RESCHEDULED", "SKIPPED", "PAUSED", "RESUMED", "DELIVERED", "DISCARDED", "DEAD",
     "REDRIVEN", "SCHEDULED", "STARTING", "RUNNING", "TERMINATING", "DISABLED", "STALE",
@@ -105,6 +106,7 @@ def status(as_json: Json = False) -> int:
                     **asdict(state),
                     **caught_up,
                     "hold": hold.why if hold else None,
+                    "keepers_run_as": _run_as(living_of(holders, settings.coordinator.silent_s)),
                     "shards": [_json_of(holder) for holder in holders],
                     "workers": [_json_of_worker(worker) for worker in workers],
                     "engines": [_json_of_engine(engine) for engine in engines],
@@ -150,12 +152,14 @@ def _print_status(state: Status, holders: Sequence[Holder], living: Sequence[Hol
     silent = sum(holder.part is not None for holder in holders) - len(serving)
     about = "about " if state.pending_estimated else ""
     leader = f"{hex_of(state.leader)} in term {state.term}" if state.leader_alive else "none"
+    run_as = _run_as(living)
     rows: list[tuple[str, object]] = [
         (
             "shards",
             f"{len(serving)} of {state.shards_wanted} wanted, on {counted(len({h.node_id for h in serving}), 'node')}"
             + (f"; {silent} silent" if silent else ""),
         ),
+        ("keepers", run_as or "none"),
         ("leader", leader),
         ("pending", f"{about}{state.pending:,}, {state.paused:,} of them paused"),
         ("overdue", f"{overdue_of(state)}, the oldest by {state.oldest_overdue_s:.1f} s"),
@@ -217,6 +221,12 @@ def _print_engines(measured: ProcessMeasures, engines: Sequence[Holder], *, is_s
 
 def _counted_up_to(number: int, most: int = COUNTED_MAX) -> str:
     return f"{number:,}{' or more' if number >= most else ''}"
+
+
+def _run_as(living: Sequence[Holder]) -> str | None:
+    """Name the kind of the shards' processes; None if no shard has slots."""
+    kinds = {LOCAL_PROCESSES if it.node_id == LOCAL_NODE else ACTORS for it in living if it.part is not None}
+    return " and ".join(sorted(kinds)) or None
 
 
 def _standing_by(holders: Sequence[Holder], living: Sequence[Holder]) -> str:

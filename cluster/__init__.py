@@ -5,7 +5,8 @@ line for each fault. Postgres comes next: the database that the settings name, o
 directory (`embedded.server`). The embedded one is migrated; of a named one the schema version is checked. Then comes
 Ray: the Ray cluster that the settings name, or one of our own. Our own gets its own address and temporary directory, so
 that it never meets another Ray on this machine. The coordinator comes last, a detached actor that starts the keepers:
-shards, workers if timers can have targets, and engines if a model is deployed. An exporter and a gateway beside them
+shards, workers if timers can have targets, and engines if a model is deployed. Without Ray the coordinator runs in the
+host, and the keepers are processes of this machine, which a fork server starts. An exporter and a gateway beside them
 serve the metrics and the HTTP API. Each step needs only the
 steps before it, so after a failure everything that was started can be stopped again.
 
@@ -20,8 +21,11 @@ kernel releases the file locks, Postgres recovers from its log. An orderly stop 
     settings     all settings, read once and checked together
     database     the one that the settings name, or the embedded one
     running      a running cluster: what is started, tended and stopped
+    hosts, host_process, host_events   how the host process is started, and how it and `up` hear of each other
     ray_cluster, host, node  Ray: ours or a named one, the process that holds it, what its nodes learn
     actors       the actors of all roles, as Ray runs them
+    local_host, local_cluster, local_order   the host without Ray, the coordinator in it, and its order
+    local_keepers, preloaded   the keepers as local processes, and the modules that they share
     gateway, exporter        the processes beside it
     end_of_input             how a process learns that who started it has gone
     restarts, failed         when something that died is started again, and why a cluster can't run

@@ -88,7 +88,7 @@ class GatewayProcess:
 
     def _environment(self) -> dict[str, str]:
         return {
-            **environment_with(self._dsn, self._settings.environment()),
+            **environment_with(self._settings.environment(), self._dsn),
             **({METRICS_SOCKET: self._metrics_socket} if self._metrics_socket else {}),
         }
 

@@ -4,14 +4,12 @@ Its environment tells it what to do. When its standard input ends, because its p
 everything back and ends.
 """
 
-import json
 import os
 import shutil
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ import structlog
 
 from shardclock_server.cluster import logs
 from shardclock_server.cluster.end_of_input import wait_for_end_of_input
+from shardclock_server.cluster.host_events import FAILED, READY, WAITING, Say, take_stdout
 from shardclock_server.cluster.ray_cluster import (
     RayRefused,
     ensure_coordinator,
@@ -43,9 +42,6 @@ WATCH_S = 0.25
 PING_S = 2.0
 COORDINATOR_LOST_S = 15.0  # Ray restarts a dead coordinator in about a second; after this long, Ray itself has failed
 STOP_S = 20.0  # for the coordinator: Ray's own drain takes up to 30 s more, and Kubernetes kills us after 60 s
-READY, WAITING, FAILED = "ready", "waiting", "failed"
-
-Say = Callable[[str, str], None]  # an event, and why
 
 
 def main() -> int:
@@ -73,22 +69,6 @@ def main() -> int:
         if postgres is not None:
             postgres.close()
         shutil.rmtree(temp_dir, ignore_errors=True)
-
-
-def take_stdout() -> Say:
-    """Keep standard output for the events that we tell our parent; return how to tell one.
-
-    What Ray or anybody else prints in this process goes to standard error from now on: our parent would take it for an
-    event, and it reads no more once we are ready.
-    """
-    parent = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-
-    def say(event: str, why: str) -> None:
-        parent.write(json.dumps({"event": event, "why": why}) + "\n")
-        parent.flush()
-
-    return say
 
 
 def _host_ray(settings: Settings, temp_dir: Path, say: Say) -> int:

@@ -24,13 +24,13 @@ def environment_of(dsn: Dsn) -> dict[str, str]:
     return {DSN_FILE: str(dsn.file)} if dsn.file is not None else {DSN: dsn.reveal()}
 
 
-def environment_with(dsn: Dsn, settings: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a process that we start: ours, with these settings and this database.
+def environment_with(settings: Mapping[str, str], dsn: Dsn | None = None) -> dict[str, str]:
+    """Return the environment of a process that we start: ours, with these settings and at most this database.
 
     Variables that are meant for another Python are left out.
     """
     inherited = {name: value for name, value in for_our_python(os.environ).items() if name not in (DSN, DSN_FILE)}
-    return {**inherited, **settings, **environment_of(dsn)}
+    return {**inherited, **settings, **(environment_of(dsn) if dsn is not None else {})}
 
 
 def dsn_of_node() -> Dsn:

@@ -1,30 +1,25 @@
-"""A running cluster: the embedded Postgres, the host process of Ray, the gateway and the exporter.
+"""A running cluster: the embedded Postgres, the host process, the gateway and the exporter.
 
 What dies is started again.
 """
 
-import json
 import secrets
-import select
-import subprocess
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import IO
 
 from shardclock.backoff import Backoff
-from shardclock_server.cluster import host
 from shardclock_server.cluster.database import Database
 from shardclock_server.cluster.exporter import Exporting
 from shardclock_server.cluster.failed import ClusterFailed
 from shardclock_server.cluster.gateway import GatewayProcess
-from shardclock_server.cluster.node import environment_with
+from shardclock_server.cluster.host_events import READY, WAITING
+from shardclock_server.cluster.host_process import HostProcess
+from shardclock_server.cluster.hosts import Hosting, Hosts, LocalHosts, RayHosts
 from shardclock_server.cluster.restarts import Restarts
-from shardclock_server.cluster.scratch import Scratch, short_place
-from shardclock_server.cluster.settings import PREFIX, Settings
+from shardclock_server.cluster.settings import Settings
 from shardclock_server.embedded.server import EmbeddedPostgresError
 from shardclock_server.workers.app import App
 
@@ -51,27 +46,26 @@ class RunningCluster:
         logs: IO[bytes] | None = None,
         keep_running: bool = False,
         app: App | None = None,
+        ahead: HostProcess | None = None,
     ) -> None:
-        self._settings = settings
-        self._app = app
-        self._keep_running = keep_running
         self._database = database
         self._tell = tell
-        self._logs = logs
-        # One cluster id for as long as we run, so that a new host takes the lead from its predecessor at once.
-        self._cluster_id = settings.cluster_id or secrets.token_hex(8)
         self._exporting = Exporting(settings, database.dsn, tell=tell, unready=self.unready)
         self._gateway = GatewayProcess(settings, database.dsn, metrics_socket=self._exporting.socket_path, tell=tell)
-        self._host: subprocess.Popen[bytes] | None = None
-        self._scratches: list[Scratch] = []
+        # One cluster id for as long as we run, so that a new host takes the lead from its predecessor at once.
+        cluster_id = settings.cluster_id or secrets.token_hex(8)
+        hosting = Hosting(settings, database, cluster_id, self._exporting.socket_path, keep_running, app)
+        self._hosts: Hosts = (
+            LocalHosts(hosting, logs=logs, ahead=ahead) if settings.local else RayHosts(hosting, logs=logs)
+        )
+        self._host: HostProcess | None = None
         self._ready = False
         self._why_not = ""
-        self._output_ended = False
         self._restarts = Restarts(PAUSES)
         self._faults: defaultdict[str, Restarts] = defaultdict(lambda: Restarts(PAUSES))  # of what could not be tended
 
     def start(self, *, stopped: Callable[[], bool] = lambda: False) -> None:
-        """Start Ray and the coordinator, and wait for them, unless we are told to stop first.
+        """Start the host and the coordinator, and wait for them, unless we are told to stop first.
 
         errors:  ClusterFailed  the host process ended, or was not ready within a minute
         """
@@ -79,20 +73,20 @@ class RunningCluster:
         self._start_host()
         deadline = time.monotonic() + READY_S
         while not self._hears_ready(TEND_S) and not stopped():
-            if self._output_ended or time.monotonic() > deadline:
+            if self._has_no_more_to_tell or time.monotonic() > deadline:
                 self.stop()
-                raise ClusterFailed(self._why_not or "Ray did not start: see the log lines above")
+                raise ClusterFailed(self._why_not or f"{self._hosts.name} did not start: see the log lines above")
 
     def tend(self) -> None:
         """Restart what has died; call this every `TEND_S`."""
         self._tend_one("Postgres", self._tend_database)
         self._tend_one("the exporter", self._exporting.tend)
         self._tend_one("the HTTP API", self._gateway.tend)
-        self._tend_one("Ray", self._tend_host)
+        self._tend_one(self._hosts.name, self._tend_host)
 
     def unready(self) -> list[str]:
         """List what must still happen before timers fire."""
-        return [] if self._ready else ["Ray has not started"]
+        return [] if self._ready else [f"{self._hosts.name} has not started"]
 
     def stop(self) -> None:
         """Let the host hand everything back and end; a second call does nothing."""
@@ -113,12 +107,11 @@ class RunningCluster:
             del self._faults[what]
 
     def _tend_host(self) -> None:
-        what = "Ray had died"
+        what = f"{self._hosts.name} had died"
         if self._host is not None and self._is_stuck():
-            what = f"Ray was not ready within {self._patience_s:.0f} s: it is killed"
+            what = f"{self._hosts.name} was not ready within {self._patience_s:.0f} s: it is killed"
             self._host.kill()
-            self._host.wait()
-        if self._host is not None and self._host.poll() is not None:
+        if self._host is not None and self._host.has_ended:
             was_ready = self._ready
             self._clear_host()
             self._tell(f"{what} and is started again in {self._restarts.fail(was_ready=was_ready):.0f} s")
@@ -128,14 +121,8 @@ class RunningCluster:
     def _stop_host(self) -> None:
         if self._host is None:
             return
-        assert self._host.stdin is not None
-        self._host.stdin.close()
-        try:
-            self._host.wait(STOP_S)
-        except subprocess.TimeoutExpired:
+        if not self._host.stop(within_s=STOP_S):
             self._tell("the host did not stop in time and is killed; leases run out by themselves")
-            self._host.kill()
-            self._host.wait()
         self._clear_host()
 
     def _tend_database(self) -> None:
@@ -143,24 +130,9 @@ class RunningCluster:
             self._tell("Postgres had died and was started again")
 
     def _start_host(self) -> None:
-        self._ready, self._output_ended, self._why_not = False, False, ""
+        self._ready, self._why_not = False, ""
         self._restarts.begin()
-        scratch = Scratch.make("ray", place=short_place())
-        self._scratches.append(scratch)
-        # Ray writes the address of the last cluster here, and fails without the directory.
-        (scratch.path / "ray").mkdir()
-        self._host = subprocess.Popen(
-            # -P: a module of the user in the current directory must not replace a library of ours.
-            [sys.executable, "-P", "-m", "shardclock_server.cluster.host"],
-            bufsize=0,  # otherwise a line could wait in a buffer that select() doesn't see
-            pass_fds=[scratch.fileno()],  # the host may outlive us for a moment, and needs the directory until then
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._logs,
-            # Ctrl-C in the terminal must reach only us; we then stop the host.
-            start_new_session=True,
-            env=self._environment(scratch.path),
-        )
+        self._host = self._hosts.start()
 
     def _is_stuck(self) -> bool:
         """Say whether the host hangs, as it may if one of Ray's processes dies while Ray is starting."""
@@ -172,47 +144,27 @@ class RunningCluster:
     def _patience_s(self) -> float:
         return PATIENCE.pause_s(max(1, self._restarts.failures))
 
+    @property
+    def _has_no_more_to_tell(self) -> bool:
+        return self._host is not None and self._host.output_ended
+
     def _hears_ready(self, wait_s: float) -> bool:
         """Listen to the host until it is ready or `wait_s` is over, and pass its messages on to the user."""
         assert self._host is not None
-        assert self._host.stdout is not None
-        deadline = time.monotonic() + wait_s
-        while select.select([self._host.stdout], [], [], max(deadline - time.monotonic(), 0))[0]:
-            line = self._host.stdout.readline()
-            if not line:
-                self._output_ended = True
-                return False
-            said = json.loads(line)
-            self._ready = said["event"] == host.READY
+        for said in self._host.events(wait_s):
+            self._ready = said["event"] == READY
             if self._ready:
                 return True
             self._why_not = said["why"]
-            if said["event"] == host.WAITING:
+            if said["event"] == WAITING:
                 self._tell(f"{self._why_not}; waiting")
         return False
 
-    def _environment(self, temp_dir: Path) -> dict[str, str]:
-        token = self._settings.ray_auth_token
-        return {
-            **environment_with(self._database.dsn, self._settings.environment()),
-            **({f"{PREFIX}RAY_AUTH_TOKEN": token.get_secret_value()} if token else {}),
-            f"{PREFIX}METRICS_SOCKET": self._exporting.socket_path,
-            host.CLUSTER_ID: self._cluster_id,
-            host.TEMP_DIR: str(temp_dir),
-            host.EMBEDDED: "1" if self._database.is_embedded else "0",
-            host.KEEP_RUNNING: "1" if self._keep_running else "0",
-            host.APP: self._app.to_json() if self._app else "",
-        }
-
     def _clear_host(self) -> None:
         if self._host is not None:
-            for pipe in (self._host.stdin, self._host.stdout):
-                if pipe is not None:
-                    pipe.close()
+            self._host.close()
             self._host, self._ready = None, False
-        # Remove all directories each time: an orphan process of a killed Ray may have written to an older one again.
-        for scratch in self._scratches:
-            scratch.remove()
+        self._hosts.clear()
 
 
 @contextmanager
@@ -224,6 +176,7 @@ def running_cluster(
     logs: IO[bytes] | None = None,
     keep_running: bool = False,
     app: App | None = None,
+    ahead: HostProcess | None = None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Iterator[RunningCluster]:
     """Run a cluster during a block, and stop it in order at the block's end; with `keep_running` it stays in its Ray.
@@ -232,7 +185,7 @@ def running_cluster(
 
     errors:  ClusterFailed  it doesn't come up
     """
-    cluster = RunningCluster(settings, database, tell=tell, logs=logs, keep_running=keep_running, app=app)
+    cluster = RunningCluster(settings, database, tell=tell, logs=logs, keep_running=keep_running, app=app, ahead=ahead)
     try:
         cluster.start(stopped=stopped)
         yield cluster

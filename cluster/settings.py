@@ -108,6 +108,7 @@ class Settings(BaseModel):
         None, description="the modules that declare handlers, with commas between them"
     )
     shards: int | None = Field(None, ge=1, le=SLOTS, description="wanted at start; none: as it was, at first 2")
+    local: bool = Field(False, description="whether the keepers run as processes of this machine, without Ray")
     ray_address: str | None = Field(None, min_length=1, description="a Ray cluster to join; none: one of our own")
     ray_auth_token: SecretStr | None = Field(
         None, min_length=1, description="of the Ray cluster to join; our own draws one"
@@ -255,6 +256,11 @@ def _disagreements(settings: Settings, *, but: Collection[str]) -> Iterator[str]
     """Check the relations between the settings, except those whose own values are wrong."""
     if settings.dsn is not None and settings.dsn_file is not None:
         yield f"{_name('dsn')} and {_name('dsn_file')} both name the database; leave one of them out"
+    if settings.local and settings.ray_address is not None:
+        yield (
+            f"{_name('local')} (or --local) runs the keepers on this machine, and {_name('ray_address')} names a Ray"
+            " for them; leave one of them out"
+        )
     named = settings.named()
     for low, high, why in RELATIONS:
         if low not in but and high not in but and named[low] >= named[high]:

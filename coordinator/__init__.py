@@ -20,7 +20,7 @@ lead without making a timer late.
 How many keepers a role has is set by an operator. The number of shards may also follow the forecast within bounds
 (`scaling`, `demand`). The leader also makes and drops the days of the command log (`retention`).
 
-`fleet` is the port to the keepers' processes, and `ray_fleet` runs them as Ray's actors. Only `ray_fleet` and `actor`
-import Ray. `actor` is the Ray actor around the loop, `stats` counts what was done, as `families` names it. `settings`
-has the numbers.
+`fleet` is the port to the keepers' processes: `ray_fleet` runs them as Ray's actors, `local_fleet` as processes of this
+machine. Only `ray_fleet` and `actor` import Ray. `actor` is the Ray actor around the loop, `stats` counts what was
+done, as `families` names it. `settings` has the numbers.
 """

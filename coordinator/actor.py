@@ -1,17 +1,14 @@
 """The Ray actor around the coordinator: it starts the reconcile loop and stops it. It decides nothing."""
 
 import asyncio
-import secrets
 from collections.abc import Sequence
 
 import ray
 
 from shardclock_server.coordinator.ray_fleet import RayFleet, Spawner
-from shardclock_server.coordinator.reconciler import Reconciler
+from shardclock_server.coordinator.reconciler import Reconciler, new_incarnation
 from shardclock_server.coordinator.settings import CoordinatorSettings
 from shardclock_server.sql.dsn import Dsn
-
-INCARNATION_BITS = 63  # a bigint in Postgres: positive, a new random number at each start
 
 
 class CoordinatorActor:
@@ -28,7 +25,7 @@ class CoordinatorActor:
             settings,
             dsn=dsn,
             cluster_id=cluster_id,
-            incarnation=secrets.randbits(INCARNATION_BITS),
+            incarnation=new_incarnation(),
             fleets=[RayFleet(spawner) for spawner in spawners],
         )
         # An async actor's constructor runs inside its event loop, so a restarted actor begins to work by itself.

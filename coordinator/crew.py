@@ -103,6 +103,11 @@ class Crew:
         self._detector.forget()
 
     @property
+    def is_starting(self) -> bool:
+        """Say whether a keeper was started a moment ago, and has not registered yet."""
+        return self._supervisor.is_starting
+
+    @property
     def is_stuck(self) -> bool:
         """Say whether the role has no keeper, and starts were given up for as long as another start may take."""
         return self._starts.failing_s(now_s=time.monotonic()) >= self._settings.start_s

@@ -1,5 +1,6 @@
 """The metrics that coordinators report."""
 
+from shardclock_server.coordinator.fleet import LOCAL, RAY
 from shardclock_server.metrics.families import REASON
 from shardclock_server.metrics.family import Family, Label
 from shardclock_server.sql.cluster.holders import ROLES
@@ -7,6 +8,7 @@ from shardclock_server.sql.cluster.holders import ROLES
 TAKEOVER_EDGES_S = (0.1, 0.25, 0.5, 1, 2, 5, 10, 15, 30, 60)
 
 ROLE = Label("role", frozenset(ROLES))
+FLEET = Label("fleet", frozenset([RAY, LOCAL]))
 
 FAMILIES = (
     Family("takeovers", "counter", "Keepers that were lost, and whose work others took over.", (ROLE, REASON)),
@@ -17,7 +19,7 @@ FAMILIES = (
         (ROLE,),
         edges=TAKEOVER_EDGES_S,
     ),
-    Family("coordinator_leads", "gauge", "1 for a coordinator that leads, 0 for one that stands by."),
+    Family("coordinator_leads", "gauge", "1 for a coordinator that leads, 0 for one that stands by.", (FLEET,)),
     Family("keepers_started", "counter", "Keepers that the coordinator has started.", (ROLE,)),
     Family(
         "keepers_suspended",

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 NAME_BYTES = 6
+RAY, LOCAL = "ray", "local"  # the kinds of fleets
 
 
 class FleetUnavailable(Exception):
@@ -39,6 +40,10 @@ class KeeperHandle(Protocol):
 
 class Fleet(Protocol):
     """Start and find the keepers of one role."""
+
+    @property
+    def kind(self) -> str:
+        """Name the kind of fleet, for the metrics."""
 
     @property
     def role(self) -> str:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from shardclock_server.coordinator.fleet import FleetUnavailable, KeeperHandle, new_name
+from shardclock_server.coordinator.fleet import RAY, FleetUnavailable, KeeperHandle, new_name
 from shardclock_server.coordinator.placement import Node, cpus_for, nodes_for
 from shardclock_server.coordinator.takeover import DIED, LEFT, UNREACHABLE
 
@@ -82,6 +82,8 @@ class RayKeeper:
 
 class RayFleet:
     """The actors of one role."""
+
+    kind = RAY
 
     def __init__(self, spawner: Spawner) -> None:
         self.role = spawner.role

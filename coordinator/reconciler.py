@@ -1,6 +1,7 @@
 """The coordinator's reconcile loop, and one turn of it."""
 
 import asyncio
+import secrets
 import time
 from collections.abc import Mapping, Sequence
 
@@ -19,12 +20,19 @@ from shardclock_server.sql.cluster.leadership import Leadership, lead, resign
 from shardclock_server.sql.dsn import Dsn
 from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
 
+STARTING_TURN_S = 0.03  # between two turns while a keeper is about to register
 ASK_AGAIN_S = 5.0  # after a question that the fleet did not answer
+INCARNATION_BITS = 63  # a bigint in Postgres: positive
 HANDED_OVER_S = 0.1  # between two checks whether another cluster has taken the slots
 
 
 class Superseded(Exception):
     """A newer incarnation of this coordinator leads; this one must do nothing more."""
+
+
+def new_incarnation() -> int:
+    """Draw the number of a coordinator, anew at each start."""
+    return secrets.randbits(INCARNATION_BITS)
 
 
 class Reconciler:
@@ -52,6 +60,7 @@ class Reconciler:
             Crew(fleet, settings, self._session, cluster_id=cluster_id, changed=self.wake, log=self._log)
             for fleet in fleets
         ]
+        self._kind = fleets[0].kind
         self._leads: bool | None = None
         self._fresh = True
         self._ask_again_s = 0.0
@@ -88,18 +97,25 @@ class Reconciler:
                     self._log.warning("turn failed", error=str(error))
                 failing = True
             self._report()
-            await pause(self._settings.reconcile_s, self._changed)
+            await pause(self._pause_s, self._changed)
 
     async def turn(self) -> None:
         """Make one turn: read, decide, act."""
         leadership = await self._lead()
         wanted = dict(leadership.wanted)
         if leadership.leads:
-            await self._retention.turn()
             wanted[SHARD] = await self._scaling.turn(leadership, self._incarnation)
         else:
             await self._scaling.stand_by()
         await self._turn_crews(leadership, wanted)
+        if leadership.leads:
+            await self._retention.turn()
+
+    @property
+    def _pause_s(self) -> float:
+        """Return the pause before the next turn: short while keepers start, because they have no slots until then."""
+        is_starting = any(crew.is_starting for crew in self._crews)
+        return min(STARTING_TURN_S, self._settings.reconcile_s) if is_starting else self._settings.reconcile_s
 
     @property
     def is_stuck(self) -> bool:
@@ -210,4 +226,4 @@ class Reconciler:
 
     def _report(self, *, leaving: bool = False) -> None:
         source, crews = f"coordinator {self._incarnation:016x}", [crew.stats for crew in self._crews]
-        self._reporter.send(report(source, leads=bool(self._leads), crews=crews, leaving=leaving))
+        self._reporter.send(report(source, fleet=self._kind, leads=bool(self._leads), crews=crews, leaving=leaving))

@@ -49,13 +49,13 @@ class CrewStats:
         return Histogram("takeover_seconds", (self.role,), tuple(self.seconds), self.seconds_sum)
 
 
-def report(source: str, *, leads: bool, crews: Sequence[CrewStats], leaving: bool = False) -> Report:
+def report(source: str, *, fleet: str, leads: bool, crews: Sequence[CrewStats], leaving: bool = False) -> Report:
     """Build the report that the coordinator sends to the exporter."""
     released = sum(crew.released for crew in crews if crew.role == SHARD)  # only shards hold timers
     return Report(
         source,
         samples=[
-            Sample("coordinator_leads", (), leads),
+            Sample("coordinator_leads", (fleet,), leads),
             Sample("timers_released", ("died",), released),
             *(sample for crew in crews for sample in crew.samples()),
         ],

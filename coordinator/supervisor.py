@@ -12,6 +12,8 @@ from shardclock_server.coordinator.plan import KeeperState
 from shardclock_server.coordinator.quarantine import Start, late_starts
 from shardclock_server.sql.cluster.holders import Holder
 
+SOON_S = 2.0  # a local keeper registers within 0.1 s of its start, an actor of Ray within 2 s on a quiet machine
+
 
 @dataclass(slots=True)
 class Child:
@@ -93,6 +95,12 @@ class Supervisor:
         for child in late:
             child.stalled = True
         return new
+
+    @property
+    def is_starting(self) -> bool:
+        """Say whether a keeper was started within `SOON_S`, and has not registered yet."""
+        since = time.monotonic() - SOON_S
+        return any(child.started_s is None and child.since > since for child in self._children.values())
 
     def overdue_to_start(self, holders: Mapping[str, Holder]) -> list[str]:
         """Name the actors that did not become holders within the time allowed for a start."""

@@ -10,6 +10,7 @@ SHARD = "shard"  # the role of those that fire timers
 WORKER = "worker"  # the role of those that call the targets of what has fired
 ENGINE = "engine"  # the role of those that advance instances of processes
 ROLES = (SHARD, WORKER, ENGINE)
+LOCAL_NODE = "local"  # the node of keepers that are local processes; a node of Ray has a hexadecimal id
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,12 @@ from tests.support.factories import BOUND_S
 
 NOISY = """
 import os
-from shardclock_server.cluster import host
-say = host.take_stdout()
+from shardclock_server.cluster import host_events
+say = host_events.take_stdout()
 print("a line of Ray's", flush=True)
 os.system("echo one of a child")
 os.write(1, b"\\n" * 100_000)
-say(host.READY, "")
+say(host_events.READY, "")
 """
 
 

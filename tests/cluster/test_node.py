@@ -11,8 +11,8 @@ import pytest
 
 from shardclock_server.cluster.actors import ShardActor
 from shardclock_server.cluster.database import Database
+from shardclock_server.cluster.hosts import Hosting, RayHosts
 from shardclock_server.cluster.node import DSN, DSN_FILE, NoDatabase, dsn_of_node, environment_of
-from shardclock_server.cluster.running import RunningCluster
 from shardclock_server.cluster.settings import InvalidSettings, Settings, load_settings
 from shardclock_server.coordinator.ray_fleet import Spawner
 from shardclock_server.metrics.exporter import ExporterConfig
@@ -65,14 +65,15 @@ def test_no_object_that_keeps_a_dsn_shows_its_secret(settings: Settings) -> None
     assert database.place == "Postgres at 127.0.0.1:1"
 
 
+def _environment(settings: Settings, dsn: Dsn) -> dict[str, str]:
+    hosting = Hosting(settings, Database(dsn), "cluster", metrics_socket="/nowhere")
+    return RayHosts(hosting, logs=None).environment(Path("/nowhere"))
+
+
 def test_what_up_starts_finds_the_database_where_up_did(settings: Settings) -> None:
     dsn = settings.find_dsn()
     assert dsn is not None
-    cluster = RunningCluster(settings, Database(dsn), tell=print)
-    try:
-        environment = cluster._environment(Path("/nowhere"))
-    finally:
-        cluster.stop()
+    environment = _environment(settings, dsn)
 
     named = {name: environment[name] for name in (DSN, DSN_FILE) if name in environment}
     assert named == {name: os.environ[name] for name in (DSN, DSN_FILE) if name in os.environ}
@@ -85,12 +86,10 @@ def test_what_up_starts_finds_the_database_where_up_did(settings: Settings) -> N
 def test_an_embedded_database_is_what_the_processes_of_up_are_told_whatever_stands_outside(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    cluster = RunningCluster(load_settings(), Database(Dsn("postgresql://embedded/x")), tell=print)
+    settings = load_settings()
     monkeypatch.setenv(DSN_FILE, "/etc/passwd")
-    try:
-        environment = cluster._environment(Path("/nowhere"))
-    finally:
-        cluster.stop()
+
+    environment = _environment(settings, Dsn("postgresql://embedded/x"))
 
     assert environment[DSN] == "postgresql://embedded/x"
     assert DSN_FILE not in environment

@@ -182,7 +182,7 @@ def test_processes_of_ours_run_as_python_does_by_default(monkeypatch: pytest.Mon
     for name in (*changing, "PYTHONPATH", "PGHOST"):
         monkeypatch.setenv(name, "1")
 
-    given = environment_with(Dsn("postgresql://x/x"), {})
+    given = environment_with({}, Dsn("postgresql://x/x"))
 
     assert given.keys().isdisjoint(changing)
     assert given["PGHOST"] == "1", "handlers read it"

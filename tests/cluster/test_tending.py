@@ -105,14 +105,12 @@ class SilentHost:
     started_s: float
     killed_s: float | None = None
 
-    def poll(self) -> int | None:
-        return None if self.killed_s is None else -9
+    @property
+    def has_ended(self) -> bool:
+        return self.killed_s is not None
 
     def kill(self) -> None:
         self.killed_s = self.clock.now_s
-
-    def wait(self) -> int:
-        return -9
 
 
 def test_a_host_that_is_never_ready_is_killed_and_later_ones_have_longer(

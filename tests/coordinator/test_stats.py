@@ -9,6 +9,7 @@ import pytest
 
 from shardclock_server.cluster.families import REPORTED
 from shardclock_server.coordinator.families import TAKEOVER_EDGES_S
+from shardclock_server.coordinator.fleet import LOCAL
 from shardclock_server.coordinator.reconciler import Reconciler
 from shardclock_server.coordinator.settings import CoordinatorSettings
 from shardclock_server.coordinator.stats import REASONS, CrewStats, report
@@ -27,7 +28,7 @@ from tests.support.waiting import eventually
 
 def said(*crews: CrewStats, leads: bool = True) -> Report:
     """Read what the exporter hears of these counts."""
-    return decode(encode(report("coordinator 1", leads=leads, crews=crews)), REPORTED)
+    return decode(encode(report("coordinator 1", fleet=LOCAL, leads=leads, crews=crews)), REPORTED)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +84,7 @@ def test_every_reason_is_reported_from_the_start_so_that_the_first_death_is_an_i
 
 @pytest.mark.parametrize("leads", [False, True])
 def test_only_a_leader_reports_that_it_leads(leads: bool) -> None:
-    assert value_of(said(leads=leads), "coordinator_leads") == leads
+    assert value_of(said(leads=leads), "coordinator_leads", LOCAL) == leads
 
 
 # In the coordinator
@@ -152,7 +153,9 @@ async def test_each_turn_is_reported_and_the_end_is_a_leave(
 ) -> None:
     reconciler = reporting(as_role(dsn, "shard"), FakeFleet(), receiver, reconcile_s=0.02)
     running = asyncio.create_task(reconciler.run())
-    await eventually(lambda: len(receiver.received()) > 2 and value_of(receiver.reports[-1], "coordinator_leads") == 1)
+    await eventually(
+        lambda: len(receiver.received()) > 2 and value_of(receiver.reports[-1], "coordinator_leads", LOCAL) == 1
+    )
 
     reconciler.stop()
     async with asyncio.timeout(20):
@@ -171,7 +174,7 @@ async def test_a_coordinator_that_stands_by_says_so(session: Session, dsn: str, 
 
     await eventually(lambda: bool(receiver.received()))
 
-    assert value_of(receiver.reports[-1], "coordinator_leads") == 0
+    assert value_of(receiver.reports[-1], "coordinator_leads", LOCAL) == 0
     running.cancel()
     await asyncio.wait([running])
 
@@ -182,6 +185,6 @@ async def test_a_turn_that_fails_is_reported_on_too(dsn: str, receiver: ReportRe
 
     await eventually(lambda: len(receiver.received()) > 2)
 
-    assert value_of(receiver.reports[-1], "coordinator_leads") == 0
+    assert value_of(receiver.reports[-1], "coordinator_leads", LOCAL) == 0
     running.cancel()
     await asyncio.wait([running])

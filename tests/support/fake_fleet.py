@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from shardclock_server.coordinator.fleet import FleetUnavailable, KeeperHandle
+from shardclock_server.coordinator.fleet import LOCAL, FleetUnavailable, KeeperHandle
 from shardclock_server.coordinator.reconciler import Reconciler
 from shardclock_server.coordinator.settings import CoordinatorSettings
 from shardclock_server.sql.cluster.holders import SHARD, Incarnation, list_holders, register_holder
@@ -49,7 +49,7 @@ class FakeFleet:
     """Records what was spawned and killed; an actor registers when the test says so."""
 
     def __init__(self, names: str = "shard") -> None:
-        self.role = SHARD
+        self.role, self.kind = SHARD, LOCAL
         self.names = names
         self.there: dict[str, FakeActor] = {}
         self.killed: list[FakeActor] = []

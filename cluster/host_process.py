@@ -1,0 +1,108 @@
+"""A host process as `up` sees it. One of local keepers is started before the command line loads its modules.
+
+So this module loads little: the imports of the command line take longer than all else until the first firing.
+"""
+
+import json
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import IO
+
+from shardclock_server.cluster.node import environment_with
+
+LOCAL_HOST = "shardclock_server.cluster.local_host"
+STOP_S = 5.0  # for a host that waits for its order
+
+_ahead: list["HostProcess"] = []
+
+
+class HostProcess:
+    """A host process: it tells events on its standard output, and hands everything back when its input ends."""
+
+    def __init__(
+        self, module: str, environment: Mapping[str, str], *, logs: IO[bytes] | None, pass_fds: Sequence[int] = ()
+    ) -> None:
+        self.output_ended = False
+        self._process = subprocess.Popen(
+            # -P: a module of the user in the current directory must not replace a library of ours.
+            [sys.executable, "-P", "-m", module],
+            bufsize=0,  # otherwise a line could wait in a buffer that select() doesn't see
+            pass_fds=pass_fds,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=logs,
+            # Ctrl-C in the terminal must reach only us; we then stop the host.
+            start_new_session=True,
+            env=environment,
+        )
+
+    @property
+    def has_ended(self) -> bool:
+        """Say whether it has ended."""
+        return self._process.poll() is not None
+
+    def order(self, line: bytes) -> None:
+        """Give it its order; a host that has ended gets none, and is noticed by its end."""
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):
+            self._process.stdin.write(line)
+
+    def events(self, wait_s: float) -> Iterator[Mapping[str, str]]:
+        """Give the events that it tells until `wait_s` is over, or its output has ended."""
+        assert self._process.stdout is not None
+        deadline = time.monotonic() + wait_s
+        while select.select([self._process.stdout], [], [], max(deadline - time.monotonic(), 0))[0]:
+            line = self._process.stdout.readline()
+            if not line:
+                self.output_ended = True
+                return
+            yield json.loads(line)
+
+    def stop(self, *, within_s: float) -> bool:
+        """Let it hand everything back and end; False if it has not ended in time, and was killed."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(within_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return False
+        return True
+
+    def kill(self) -> None:
+        """End it at once."""
+        self._process.kill()
+        self._process.wait()
+
+    def close(self) -> None:
+        """Close the pipes to it."""
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+
+def local_host(*, logs: IO[bytes] | None = None) -> HostProcess:
+    """Start a host of local keepers, which waits for its order."""
+    return HostProcess(LOCAL_HOST, environment_with({}), logs=logs)
+
+
+def start_local_host_ahead() -> None:
+    """Start a host for the `up` of this process, which has yet to be loaded."""
+    _ahead.append(local_host())
+
+
+@contextmanager
+def local_host_ahead(*, is_local: bool) -> Iterator[HostProcess | None]:
+    """Give a host before its order is known, if the keepers are local; one that got no order ends after the block."""
+    started = _ahead.pop() if _ahead else None
+    process = started or local_host() if is_local else started
+    try:
+        yield process
+    finally:
+        if process is not None:
+            process.stop(within_s=STOP_S)
+            process.close()

@@ -1,0 +1,111 @@
+"""Keepers in processes of this machine, which a fork server starts.
+
+Each keeper is a child of the fork server, so it starts in milliseconds and shares the pages of the loaded modules. A
+pipe leads to each keeper: a message asks it to drain, and the end of the pipe tells each side that the other has died.
+"""
+
+import asyncio
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerContext, ForkServerProcess
+
+from shardclock_server.coordinator.fleet import LOCAL, FleetUnavailable, KeeperHandle, new_name
+from shardclock_server.coordinator.takeover import DIED
+from shardclock_server.sql.cluster.holders import LOCAL_NODE
+
+ANSWER_S = 5.0  # a fork takes milliseconds; the first one waits until the fork server has loaded its modules
+END_S = 2.0  # a killed process is gone at once, unless the kernel waits for a disk
+DRAIN = "drain"
+
+# The program of a keeper's process: it gets its name, and its end of the pipe.
+KeeperMain = Callable[[str, Connection], None]
+
+
+class LocalKeeper:
+    """A keeper's process, and our end of the pipe to it.
+
+    The end of the pipe tells its end. The process's sentinel would tell the end of the fork server, too.
+    """
+
+    def __init__(self, process: ForkServerProcess, pipe: Connection) -> None:
+        self._process = process
+        self._pipe = pipe
+        self._why = DIED
+        self._ended = asyncio.Event()
+        asyncio.get_running_loop().add_reader(pipe.fileno(), self._hear)
+
+    async def watch(self) -> str:
+        """Wait for the end of the process."""
+        await self._ended.wait()
+        return self._why
+
+    async def drain(self) -> None:
+        """Ask the keeper to hand everything back, and wait for the end of its process.
+
+        errors:  OSError  the process has ended already
+        """
+        self._pipe.send(DRAIN)
+        await self._ended.wait()
+
+    async def kill(self) -> None:
+        """End the process at once, if it still runs.
+
+        errors:  FleetUnavailable  it has not ended in time
+        """
+        if self._ended.is_set():
+            return
+        self._process.kill()
+        try:
+            async with asyncio.timeout(END_S):
+                await self._ended.wait()
+        except TimeoutError:
+            raise FleetUnavailable(f"process {self._process.pid} was killed, and has not ended") from None
+
+    def _hear(self) -> None:
+        try:
+            self._why = self._pipe.recv()
+        except (EOFError, OSError):
+            asyncio.get_running_loop().remove_reader(self._pipe.fileno())
+            self._pipe.close()
+            self._ended.set()
+
+
+class LocalFleet:
+    """The keepers of one role on this machine. They are found by no other coordinator than their own."""
+
+    kind = LOCAL
+
+    def __init__(self, role: str, main: KeeperMain, context: ForkServerContext) -> None:
+        self.role = role
+        self._main = main
+        self._context = context
+
+    async def nodes(self) -> list[str]:
+        """Name this machine."""
+        return [LOCAL_NODE]
+
+    async def found(self) -> dict[str, KeeperHandle]:
+        """Find nothing: the keepers of an earlier coordinator end by themselves."""
+        return {}
+
+    async def spawn(self, node_id: str) -> tuple[str, LocalKeeper]:  # noqa: ARG002 - there is one node
+        """Start a process under a new name.
+
+        errors:  FleetUnavailable  the fork server gave no answer in time
+        """
+        name = new_name(self.role)
+        ours, theirs = self._context.Pipe()
+        # Not a daemon: a worker's process starts the processes of the user's code.
+        process = self._context.Process(target=self._main, args=(name, theirs), name=name)
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                await asyncio.to_thread(process.start)
+        except (TimeoutError, OSError, EOFError) as error:
+            ours.close()
+            raise FleetUnavailable(f"no process for {name}: {type(error).__name__}: {error}") from error
+        finally:
+            theirs.close()
+        return name, LocalKeeper(process, ours)
+
+    async def ask_for_nodes(self, shards: int) -> None:
+        """Ask for nothing: there is one machine."""

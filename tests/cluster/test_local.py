@@ -1,0 +1,181 @@
+"""Prove that `shardclock up --local` keeps its promises without Ray, whichever of its processes dies."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from shardclock_server.sql.cluster.holders import LOCAL_NODE, SHARD
+from tests.support.local_cluster import FORK_SERVER, LocalCluster, kill, lives, local_cluster, without_ray
+from tests.support.program import run, until
+
+pytestmark = pytest.mark.slow
+
+# A dead host costs no firing: its keepers go on until new ones have registered. A dead shard costs a takeover.
+LATE_S = 2.0
+APP = """
+from pathlib import Path
+from shardclock import job, on_timer
+
+@on_timer("greet")
+def greet(timer):
+    Path("{place}/greeted").touch()
+
+@job("count", every="PT1S")
+def count(run):
+    Path("{place}/counted").touch()
+"""
+GONE_S = 15.0  # a host drains its keepers within 5 s; keepers without a host end after 10 s
+
+
+@pytest.fixture
+def up(place: Path, dsn: str) -> Iterator[LocalCluster]:
+    """Run two shards, in a Python that has no Ray."""
+    with local_cluster(place, dsn) as up:
+        up.shards(2)
+        yield up
+
+
+def test_timers_fire_and_a_stop_hands_everything_back(up: LocalCluster) -> None:
+    shards = up.shards(2)
+    up.schedule_many(5, every_s=0.05)
+    up.schedule_many(1, every_s=1.9)
+    until(lambda: up.fired() >= 5, "five timers to fire")
+
+    up.process.send_signal(signal.SIGTERM)
+
+    assert up.process.wait(GONE_S) == 0, up.said
+    assert up.processes() == []
+    assert "as local processes" in up.said
+    assert up.keepers(SHARD) == []
+    assert [up.why_ended(it.holder) for it in shards] == ["drained", "drained"]
+    assert "Traceback" not in up.said
+
+
+def test_a_shard_that_is_killed_is_taken_over_and_replaced(up: LocalCluster) -> None:
+    victim, other = up.shards(2)
+    up.schedule_many(60, every_s=0.05)
+    until(up.fired, "the first firing")
+
+    kill(victim.pid)
+
+    until(lambda: up.fired() == 60, "all timers to fire")
+    assert up.worst_lag_s() < LATE_S
+    assert up.why_ended(victim.holder) == "dead"
+    assert f'"{victim.holder:016x}": "died"' in up.said, "the end of its process was noticed, not its silence"
+    new = {shard.holder for shard in up.shards(2)}
+    assert other.holder in new
+    assert victim.holder not in new
+
+
+def test_firing_goes_on_while_a_killed_host_is_started_again(up: LocalCluster) -> None:
+    before = up.shards(2)
+    up.schedule_many(100, every_s=0.05)
+    until(up.fired, "the first firing")
+
+    kill(up.host().pid)
+
+    until(lambda: up.fired() == 100, "all timers to fire")
+    assert up.worst_lag_s() < LATE_S
+    until(lambda: {it.holder for it in up.shards(2)}.isdisjoint(it.holder for it in before), "new shards")
+    until(lambda: not any(lives(it.pid) for it in before), "the shards without a host to end")
+    assert "had died and is started again in 0 s" in up.said
+
+
+def test_a_killed_fork_server_ends_no_shard_and_is_started_again_for_the_next(up: LocalCluster) -> None:
+    first, second = up.shards(2)
+    kill(up.processes(FORK_SERVER)[0].pid)
+    kill(second.pid)
+
+    new = {shard.holder for shard in up.shards(2)}
+
+    assert first.holder in new
+    assert second.holder not in new
+
+
+def test_a_killed_up_leaves_nothing_behind(up: LocalCluster) -> None:
+    begin = time.monotonic()
+    kill(up.process.pid)
+    up.process.wait()
+
+    until(lambda: not up.processes(), "its processes to end", within_s=GONE_S)
+
+    print(f"all ended in {time.monotonic() - begin:.1f} s")  # noqa: T201 - the figure, under -s
+    assert up.keepers(SHARD) == [], "its host handed back"
+
+
+@pytest.mark.exhaustive  # the keepers wait 10 s for another host
+def test_a_killed_up_and_a_killed_host_leave_nothing_behind(up: LocalCluster) -> None:
+    host = up.host()
+    kill(up.process.pid)
+    kill(host.pid)
+    up.process.wait()
+
+    until(lambda: not up.processes(), "its processes to end", within_s=GONE_S)
+    assert up.keepers(SHARD) == [], "they handed back"
+
+
+def test_the_number_of_shards_follows_what_is_wanted(up: LocalCluster) -> None:
+    def scale(to: int) -> None:
+        assert run("scale", to, environment=up.environment | {"SHARDCLOCK_DSN": up.operator_dsn}).code == 0
+
+    scale(3)
+    three = {it.holder for it in up.shards(3)}
+    scale(1)
+
+    (one,) = up.shards(1)
+    assert one.holder in three
+
+
+def test_status_names_the_mode_and_the_node(up: LocalCluster) -> None:
+    said = run("status", environment=up.environment).out
+
+    assert "local processes" in next(line for line in said.splitlines() if line.startswith("keepers"))
+    status = up.status()
+    assert status["keepers_run_as"] == "local processes"
+    assert {it["node_id"] for it in status["shards"]} == {LOCAL_NODE}
+
+
+def test_handlers_are_called_and_jobs_run_in_processes_without_ray(place: Path, dsn: str) -> None:
+    (place / "app_of_local.py").write_text(APP.format(place=str(place)))
+    app = {"SHARDCLOCK_APP": "app_of_local", "SHARDCLOCK_SHARDS": "1"}
+
+    with local_cluster(place, dsn, cwd=place, **app) as up:
+        run("schedule", "--in", "PT0S", "--target", "greet", environment=up.environment | {"SHARDCLOCK_DSN": dsn})
+
+        until((place / "greeted").exists, "the call of the handler")
+        until((place / "counted").exists, "the run of the job")
+
+
+def test_an_app_that_asks_for_more_than_the_machine_has_is_refused(place: Path, dsn: str) -> None:
+    (place / "app_of_local.py").write_text(APP.format(place=str(place)).replace('"greet"', '"greet", num_cpus=1024'))
+
+    done = run("up", "--local", "--app", "app_of_local", environment={"SHARDCLOCK_DSN": dsn}, cwd=place)
+
+    assert done.code == 2
+    assert "handler greet (app_of_local:greet) asks for 1024 CPUs" in done.err
+    assert "run `shardclock up` without --local" in done.err
+
+
+def test_without_ray_a_bare_up_says_how_to_go_on(place: Path, dsn: str) -> None:
+    done = run("up", environment=without_ray(place) | {"SHARDCLOCK_DSN": dsn})
+
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        "shardclock: Ray is not installed: `shardclock up --local` runs everything as local processes, and"
+        " `pip install 'shardclock[ray]'` installs Ray\n"
+    )
+
+
+def test_local_and_a_ray_to_join_contradict_each_other(place: Path, dsn: str) -> None:
+    done = run("up", "--local", environment={"SHARDCLOCK_RAY_ADDRESS": "10.0.0.1:6379", "SHARDCLOCK_DSN": dsn})
+
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        "shardclock: SHARDCLOCK_LOCAL (or --local) runs the keepers on this machine, and SHARDCLOCK_RAY_ADDRESS names"
+        " a Ray for them; leave one of them out\n"
+    )

@@ -1,0 +1,89 @@
+"""Prove that a coordinator learns when and why a local process has ended, and that the process hears from it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+
+import pytest
+
+from shardclock_server.coordinator.fleet import FleetUnavailable
+from shardclock_server.coordinator.local_fleet import DRAIN, KeeperMain, LocalFleet, LocalKeeper
+from shardclock_server.coordinator.takeover import DIED, LEFT
+from shardclock_server.sql.cluster.holders import LOCAL_NODE, SHARD
+from tests.support.factories import BOUND_S
+
+CONTEXT = get_context("forkserver")
+
+
+def obedient(name: str, pipe: Connection) -> None:
+    """Leave when asked to drain."""
+    assert pipe.recv() == DRAIN
+    pipe.send(LEFT)
+
+
+def failing(name: str, pipe: Connection) -> None:
+    """End with an error."""
+    os._exit(3)
+
+
+async def spawned(main: KeeperMain) -> LocalKeeper:
+    fleet = LocalFleet(SHARD, main, CONTEXT)
+    (node,) = await fleet.nodes()
+    assert node == LOCAL_NODE
+    name, keeper = await fleet.spawn(node)
+    assert name.startswith("shard-")
+    assert await fleet.found() == {}, "no coordinator finds another one's"
+    return keeper
+
+
+async def watched(keeper: LocalKeeper) -> str:
+    async with asyncio.timeout(BOUND_S):
+        return await keeper.watch()
+
+
+async def test_a_keeper_that_is_drained_has_left() -> None:
+    keeper = await spawned(obedient)
+
+    async with asyncio.timeout(BOUND_S):
+        await keeper.drain()
+
+    assert await watched(keeper) == LEFT
+    await keeper.kill()  # it does nothing to an ended process
+    with pytest.raises(OSError, match="closed"):
+        await keeper.drain()
+
+
+async def test_a_keeper_that_fails_has_died() -> None:
+    assert await watched(await spawned(failing)) == DIED
+
+
+async def test_a_killed_keeper_has_died() -> None:
+    keeper = await spawned(obedient)
+
+    await keeper.kill()
+
+    assert await watched(keeper) == DIED
+
+
+async def test_a_frozen_keeper_is_killed_too() -> None:
+    keeper = await spawned(obedient)
+    assert keeper._process.pid is not None
+    os.kill(keeper._process.pid, signal.SIGSTOP)
+
+    await keeper.kill()
+
+    assert await watched(keeper) == DIED
+
+
+async def test_a_fork_server_that_does_not_answer_is_no_news_of_any_keeper(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise ConnectionRefusedError("no listener")
+
+    monkeypatch.setattr("multiprocessing.forkserver.connect_to_new_process", refuse)
+
+    with pytest.raises(FleetUnavailable, match=r"no process for shard-\w+: ConnectionRefusedError: no listener"):
+        await spawned(obedient)
