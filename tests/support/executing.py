@@ -10,7 +10,8 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Any
 
 from shardclock import Canceled, Completed, RunOrder
 from shardclock_server.cluster.ray_cluster import prepare_environment, start_ray
+from shardclock_server.cluster.scratch import Scratch, short_place
 from shardclock_server.cluster.settings import load_settings
 from shardclock_server.workers.handler import HandlerSpec
 from shardclock_server.workers.needs import Needs
@@ -188,12 +190,25 @@ async def _main(kind: str, place: Path) -> dict[str, object]:
     return {name: await scenario for name, scenario in scenarios.items()}
 
 
+@contextmanager
+def raying() -> Iterator[None]:
+    """Run a Ray for the length of a block, in a directory with a path that is short enough for sockets."""
+    scratch = Scratch.make("ray", place=short_place())
+    try:
+        prepare_environment(load_settings(), scratch.path)
+        start_ray(load_settings(), scratch.path)
+        import ray
+
+        yield
+        ray.shutdown()
+    finally:
+        scratch.remove()
+
+
 if __name__ == "__main__":
     # Ray and the app print to stdout, too: only the answer goes to the test.
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    where = Path(sys.argv[2])
-    if sys.argv[1] == "ray":
-        prepare_environment(load_settings(), where)
-        start_ray(load_settings(), where)
-    json.dump(asyncio.run(_main(sys.argv[1], where)), answer)
+    kind, where = sys.argv[1], Path(sys.argv[2])
+    with raying() if kind == "ray" else nullcontext():
+        json.dump(asyncio.run(_main(kind, where)), answer)
