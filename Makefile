@@ -34,7 +34,7 @@ demo: setup ## fire 5,000 timers, kill a shard and a worker half way, check ever
 	@$(BIN)/shardclock demo
 
 test: export TEST_POSTGRES = 18
-test: setup ## run the tests, on real Postgres and real Ray (fourteen minutes)
+test: setup ## run the tests, on real Postgres and real Ray (twelve minutes)
 	$(call run_tests, and not exhaustive)
 
 test-all: setup ## run also those that take minutes each or try thousands of cases (three quarters of an hour)

@@ -96,7 +96,7 @@ def _keep(of: KeeperConfig, role: str, compose: Compose, name: str, pipe: Connec
 
 
 async def _live(life: Life, pipe: Connection) -> int:
-    """Work until asked to drain, by a message or by SIGTERM, or until the host has been gone for too long.
+    """Work until a message or SIGTERM asks for a drain, or the host has been gone for too long.
 
     shape:   the exit code of the process
     """

@@ -22,6 +22,6 @@ network, or declared dead while it lives: the fence on each row (the version tha
 only once. A shard that is asked to stop drains: it stops claiming, finishes the statement in flight, and ends its
 holder, which frees all its timers in one write.
 
-`shard` puts the loops together, with the numbers in `settings`; `families` names what is counted. `stepped` is
-the shard of a clock that a test moves, `keepers.clock` estimates Postgres's time.
+`shard` puts the loops together, with the numbers in `settings`; `families` names the metrics. `stepped` is
+the shard of a clock that a test moves, and `keepers.clock` estimates Postgres's time.
 """

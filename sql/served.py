@@ -12,7 +12,7 @@ _HAS_POLICIES = "select exists (select from pg_catalog.pg_policies p where p.sch
 
 
 class Served:
-    """Hold for which tenants and by which API key the next statements are, and what of that the server was told.
+    """Hold the tenants and the API key of the next statements, and the values that the server has.
 
     source:  docs/decisions/0056-row-level-security.md
     """
@@ -40,7 +40,7 @@ class Served:
         return self._told_key_prefix == self._key_prefix and self.untold() is None
 
     async def tell(self, connection: asyncpg.Connection) -> None:
-        """Tell the server what is new of it; no transaction could take that back."""
+        """Tell the server the new values; no transaction could take that back."""
         # Not by parameters: `set` takes none, and a statement with parameters costs twice as much, for each request.
         told = []
         tenants, key_prefix = self.tenants, self._key_prefix

@@ -1,4 +1,4 @@
-"""The CPUs and the memory for processes of the user's code, if there is no Ray that could start them elsewhere."""
+"""The CPUs and the memory of this machine for processes of the user's code, without Ray."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -30,8 +30,8 @@ class Machine:
         for name, policy in _policies(handlers, jobs):
             if asked := self._lacks(policy):
                 return (
-                    f"{name} asks for {asked}; run `shardclock up` without --local, whose Ray starts its process on a"
-                    " node that has it, or ask for less"
+                    f"{name} asks for {asked}; run `shardclock up` without --local: its Ray starts the process on a"
+                    " node that has it; or ask for less"
                 )
         return None
 

@@ -27,7 +27,7 @@ class NotCalled(Exception):
 class StartedProcess(Protocol):
     """A process that was started: by Ray, or by the worker itself.
 
-    `whose` process it is, a handler's or a run's, stands in the sentences about its end.
+    `whose` is "handler" or "run", and stands in the sentences about its end.
     """
 
     whose: str

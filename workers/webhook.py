@@ -1,4 +1,4 @@
-"""One webhook: what is sent, and what follows its answer (pure)."""
+"""One webhook: its message, and the settlement that follows its answer (pure)."""
 
 from datetime import UTC, datetime
 
@@ -12,7 +12,7 @@ from shardclock_server.workers.attempts import Jitter, backoff_s, settlement_of
 
 
 def message_of(delivery: ClaimedDelivery) -> Message:
-    """Write what is sent: the same id and bytes in each attempt, also after a redrive."""
+    """Write the message: the same id and bytes in each attempt, also after a redrive."""
     fields: dict[str, str | int | None] = {
         "timer_key": delivery.timer_key,
         "due_date": delivery.due_date.astimezone(UTC).isoformat().replace("+00:00", "Z"),
@@ -32,7 +32,7 @@ def message_of(delivery: ClaimedDelivery) -> Message:
 def settlement_after(
     delivery: ClaimedDelivery, answer: Answer, policy: Policy, *, now: datetime, jitter: Jitter
 ) -> Settlement:
-    """Decide what follows an answer."""
+    """Decide the settlement that follows an answer."""
     outcome: Outcome
     match answer:
         case Delivered(status):

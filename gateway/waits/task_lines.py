@@ -48,7 +48,7 @@ class TaskLines:
     ) -> T | None:
         """Look until something is found; None: the time is over, the client has disconnected, or the gateway stops.
 
-        A caller that comes while others wait stands behind them. A look is never broken off: what it has taken would
+        A new caller stands behind the waiting ones. A look is never broken off: a task that it has taken would
         belong to no caller until its lease runs out.
         """
         if not (lane in self._waits and within_s > 0) and (found := await look()) is not None:
@@ -78,7 +78,7 @@ class TaskLines:
                 self._hints.forget()
                 self._ring(await lanes_with_tasks(self._session, self._waits.keys))
             except (StoreUnavailable, StatementRefused):
-                self._ring(self._waits.keys)  # each learns by its own look what to tell its caller
+                self._ring(self._waits.keys)  # each looks, and answers its caller
                 await asyncio.sleep(ASK_S)
             await asyncio.sleep(GAP_S)
 

@@ -1,5 +1,5 @@
 -- Counts the usage of tenants with large quotas anew; a count of zero is forgotten
--- when it has no limit, or no engine has asked for it for an hour. Engines subtract what they have written since the last
+-- when it has no limit, or no engine has asked for it for an hour. Engines subtract their own writes since the last
 -- count: so while they ask, that count stays.
 --
 -- in:    :age interval: rows that were counted so long ago, :batch integer

@@ -155,7 +155,7 @@ async def leads(machine: Machine, name: str) -> bool:
 
 def batch(first: int) -> list[NewTimer]:
     """Make timers, finely spread: about 550 firings a second."""
-    # From what no claim of another second has seen yet to what the shards have leased when the work moves.
+    # The dates begin behind the next claims, and end with timers that are leased when the work moves.
     delays = (0.05 + (i + random.random()) * 3 / PER_TURN for i in range(PER_TURN))
     names = ({"name": f"order-{first + i}"} if i % 10 == 0 else {} for i in range(PER_TURN))
     plain = [{"delay": f"PT{delay:.6f}S"} | name for delay, name in zip(delays, names, strict=True)]

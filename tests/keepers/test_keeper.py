@@ -1,4 +1,4 @@
-"""Prove that a keeper ends whole, whatever one of its parts does."""
+"""Prove that each part of a keeper ends, also if another part fails or waits."""
 
 from __future__ import annotations
 

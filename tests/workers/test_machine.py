@@ -12,7 +12,7 @@ from tests.support.handlers import spec_of
 from tests.support.jobs import job_spec
 
 SMALL = Machine(cpus=2, memory_mib=1_024)
-WAY_OUT = "; run `shardclock up` without --local, whose Ray starts its process on a node that has it, or ask for less"
+WAY_OUT = "; run `shardclock up` without --local: its Ray starts the process on a node that has it; or ask for less"
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ TEND_S = 30.0
 PRUNE_S = 60.0
 NOT_HERE_S = 5.0  # before a start whose code this worker lacks is begun again, if possible by another worker
 NO_NODE_S = 30.0  # before a start for which no node has what it needs is begun again
-CLOSE_S = 0.5  # for ends of runs whose jobs somebody has locked, when the worker leaves
+CLOSE_S = 0.5  # for ends of runs with locked jobs, when the worker leaves
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,7 @@ class JobRunner(Part):
         """
         until_s = time.monotonic() + CLOSE_S
         await self._writer.write_ends()
-        while self._table.ending and time.monotonic() < until_s:  # somebody has locked their jobs
+        while self._table.ending and time.monotonic() < until_s:  # clients have locked their jobs
             await asyncio.sleep(CLOSE_S / 10)
             await self._writer.write_ends()
 

@@ -1,4 +1,4 @@
-"""The runs of one worker: which are in hand, by which leases, which are under way, and what is not written of them."""
+"""The runs of one worker: their leases, the runs under way, and the advances and ends that are not written yet."""
 
 import asyncio
 from collections.abc import Callable, Collection, Coroutine, Hashable, Iterable, Sequence

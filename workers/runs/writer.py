@@ -1,4 +1,4 @@
-"""What runs do and how they end is written."""
+"""The writes of advances and ends of runs."""
 
 import asyncio
 import time
@@ -22,7 +22,7 @@ CALLED_S = 0.1  # a run that goes on for so long is shown as RUNNING; the end of
 
 
 class RunWriter:
-    """Write what runs do and how they end, as the table has it: it forgets nothing before Postgres has taken it.
+    """Write the advances and ends of runs from the table: it forgets nothing before Postgres has taken it.
 
     `soon` is set when there is something to write.
     """
@@ -63,7 +63,7 @@ class RunWriter:
             asyncio.get_running_loop().call_later(wait_s, self._end_soon)
 
     async def write_advances(self) -> None:
-        """Write what runs do now; what concerns a locked job is written by a later call.
+        """Write the advances of runs now; a later call writes those of locked jobs.
 
         errors:  StoreUnavailable  the outcome is unknown: call again
         """

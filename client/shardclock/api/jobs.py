@@ -1,4 +1,4 @@
-"""Hold what is answered about jobs and their runs."""
+"""Answers about jobs and their runs."""
 
 from datetime import datetime
 from typing import Any
@@ -9,7 +9,7 @@ from shardclock.api.answers import Answer
 
 
 class JobState(Answer):
-    """Hold a job, with what is known of it.
+    """Hold a job, with its state and its counts.
 
     shape:   a job with a `paused_start` starts no more until that start is resumed
     """

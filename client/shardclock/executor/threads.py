@@ -75,7 +75,7 @@ class _CallThread:
                 self._leave()
 
     def _is_idle_again(self) -> bool:
-        """Make the next call, and say whether to wait for another one, which may come as soon as the end is set."""
+        """Make the next call, and say whether to wait for another one. It may come as soon as the end is set."""
         self._is_called.acquire()
         tell = self._calls[0].make()
         if os.getpid() != self._process:

@@ -1,4 +1,4 @@
-"""Prove that a batch of a consumer ends after so many bytes, skips no record, and reads no payload behind its end."""
+"""Prove that a batch of a consumer ends at the byte limit, skips no record, and reads no later payload."""
 
 from __future__ import annotations
 
