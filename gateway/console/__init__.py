@@ -1,0 +1,20 @@
+"""Serve the console: the gateway's pages for people, rendered on the server.
+
+A page reads through `service` and `sql`, and changes through the verbs of the API, with the caller's scopes, tenant and
+quotas, and with an audit record. Each verb is a plain form, so it works without JavaScript. After a change the browser
+is sent back to a page with the message (303).
+
+    routes       all routes of the console: pages, sign-in, live updates, static files
+    pages        one module for each family of pages
+    access       find the viewer by its session cookie, and check scopes and the origin of a change
+    signing_in   exchange an API key for a session; sign out; choose the tenant and the theme
+    failures     the page that answers a refusal, a missing page or an error
+    caching      answer equal requests within a second with one rendered page
+    live         tell open pages that something has changed, by server-sent events
+    forms        read a form or a filter; redirect after a change
+    shell        render a template with the shared values and the security headers
+    fields       types of the fields in filters
+    strip        draw the last firings of a schedule
+    diagram      draw a process, with the tokens and due dates of an instance
+    formats, addresses, cookies, navigation, assets, bars   parts of pages
+"""

@@ -1,0 +1,115 @@
+"""Find the viewer of a page, and check its scope: the dependencies of the console's routes.
+
+A change is refused unless the browser says that a page of the console has sent it. So a form needs no token, and a page
+is the same for all viewers of a tenant with the same scopes.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated
+
+from fastapi import Depends
+from starlette.requests import Request
+
+from shardclock.api.codes import NOT_ALLOWED
+from shardclock_server.gateway.access import admit, admit_bulk, admit_operator
+from shardclock_server.gateway.console.addresses import host_of
+from shardclock_server.gateway.gateway import gateway_of
+from shardclock_server.gateway.requests.callers import OWN_SITES, Caller
+from shardclock_server.gateway.requests.headers import header_of
+from shardclock_server.gateway.requests.paths import refuse_unreadable_path
+from shardclock_server.gateway.requests.problems import Problem
+from shardclock_server.gateway.requests.queries import known_query
+from shardclock_server.gateway.requests.recording import SAFE_METHODS
+from shardclock_server.timers.refusal import shortened
+
+
+class SignInNeeded(Exception):
+    """The request has no valid session: the browser is sent to the sign-in page."""
+
+
+async def require_own_page(request: Request) -> None:
+    """Refuse a path that can't be read, and a change with an unknown query or from a page outside the console.
+
+    `Sec-Fetch-Site` comes from the browser, and no page can set it. A browser without this header, or one that reaches
+    the console by plain HTTP, names the page in `Origin`.
+
+    errors:  Problem
+    """
+    if request.method in SAFE_METHODS:
+        refuse_unreadable_path(request)  # a page checks its own query: its filter
+        return
+    await known_query(request)
+    site, origin = header_of(request.headers, "Sec-Fetch-Site"), header_of(request.headers, "Origin")
+    if site is not None:
+        if site.strip().lower() not in OWN_SITES:
+            raise Problem(NOT_ALLOWED, f"Sec-Fetch-Site {shortened(site)} tells of another web page; use the console's")
+        return
+    if origin is None:
+        raise Problem(NOT_ALLOWED, "Origin is missing: a change in the console comes from a page in a browser")
+    if not _is_own(request, origin):
+        raise Problem(
+            NOT_ALLOWED,
+            f"Origin {shortened(origin)} is not the console's; behind a proxy set SHARDCLOCK_GATEWAY_URL to the address"
+            " that browsers use",
+        )
+
+
+def _is_own(request: Request, origin: str) -> bool:
+    hosts = {(header_of(request.headers, "Host") or "").lower()}
+    if (url := gateway_of(request).settings.gateway_url) is not None:
+        hosts.add(host_of(url))
+    return host_of(origin) in hosts - {""}
+
+
+async def signed_in(request: Request) -> Caller:
+    """Find the caller by its session; a gateway without keys needs no sign-in.
+
+    errors:  SignInNeeded      there is no session, or it has ended
+             Problem           a gateway without keys refuses the request of another web page
+             StoreUnavailable  the session can't be read now
+    """
+    known: Caller | None = getattr(request.state, "viewer", None)
+    if known is not None:
+        return known
+    caller = await gateway_of(request).viewers.viewer_of(request.headers, request.cookies)
+    if caller is None:
+        raise SignInNeeded
+    request.state.viewer = caller
+    request.state.tenant_id = caller.tenant_id  # the metrics count requests by tenant
+    return caller
+
+
+def viewer(scope: str, *, is_bulk: bool = False) -> Callable[..., Awaitable[Caller]]:
+    """Make the dependency of a page that needs a scope, with the quota and the audit record of the same API route.
+
+    `is_bulk` is for a change of all rows that match a filter, which the audit records.
+    """
+
+    async def require(request: Request, caller: Annotated[Caller, Depends(signed_in)]) -> Caller:
+        await admit(request, caller, scope)
+        if request.method not in SAFE_METHODS and scope == "write":
+            await gateway_of(request).quotas.take_write(caller.tenant_id)
+            if is_bulk:
+                admit_bulk(request, caller)
+        return caller
+
+    return require
+
+
+def installation(scope: str) -> Callable[..., Awaitable[Caller]]:
+    """Make the dependency of a page about the whole installation, which needs a key for all tenants."""
+
+    async def require(request: Request, caller: Annotated[Caller, Depends(signed_in)]) -> Caller:
+        admit_operator(request, caller, scope)
+        return caller
+
+    return require
+
+
+Viewer = Annotated[Caller, Depends(viewer("read"))]
+Changer = Annotated[Caller, Depends(viewer("write"))]
+BulkChanger = Annotated[Caller, Depends(viewer("write", is_bulk=True))]
+Manager = Annotated[Caller, Depends(viewer("operate"))]
+InstallationViewer = Annotated[Caller, Depends(installation("read"))]
+Operator = Annotated[Caller, Depends(installation("operate"))]
+Admin = Annotated[Caller, Depends(installation("admin"))]

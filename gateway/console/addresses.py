@@ -1,0 +1,58 @@
+"""Build the console's URLs: they begin with the path under which a proxy serves the gateway."""
+
+from urllib.parse import SplitResult, quote, urlencode, urlsplit
+
+from starlette.requests import Request
+
+ROOT = "/console"
+HOME = "/"
+
+
+def split_url(text: str) -> SplitResult:
+    """Split a URL that a request has given; an invalid URL, such as `http://[::1`, has no parts."""
+    try:
+        return urlsplit(text)
+    except ValueError:
+        return urlsplit("")
+
+
+def host_of(url: str) -> str:
+    """Return the host and the port of a URL, in lower case; "" if there is none."""
+    return split_url(url).netloc.lower()
+
+
+def base_of(request: Request) -> str:
+    """Return the console's base path, such as /shardclock/console."""
+    return f"{request.scope.get('root_path', '')}{ROOT}"
+
+
+def url_of(request: Request, path: str, /, *parts: object, **query: object) -> str:
+    """Build the URL of a page; `parts` replace the `{}` of the path, and a query value of None or "" is left out."""
+    written = path.format(*(quote(str(part), safe="") for part in parts)) if parts else path
+    given = [(name, value) for name, value in query.items() if value not in (None, "")]
+    base = base_of(request) + (written[1:] if written == HOME or written.startswith("/?") else written)
+    return f"{base}?{urlencode(given)}" if given else base
+
+
+def path_of(request: Request) -> str:
+    """Return the request's own path within the console, with its query, as the browser sent it."""
+    raw = request.scope["raw_path"].decode("ascii", "replace").partition("?")[0]
+    query = request.scope["query_string"].decode("ascii", "replace")
+    path = raw.removeprefix(base_of(request)) or HOME
+    return f"{path}?{query}" if query else path
+
+
+def is_console(request: Request) -> bool:
+    """Return whether a request is for the console."""
+    path: str = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
+    return path == ROOT or path.startswith(f"{ROOT}/")
+
+
+def within(request: Request, path: str | None) -> str:
+    """Build the URL of a page that a request has named; any other text leads to the first page."""
+    parts = split_url(path or HOME)
+    is_ours = not parts.scheme and not parts.netloc and parts.path.startswith("/") and "\\" not in parts.path
+    is_plain = is_ours and parts.path.isascii() and parts.path.isprintable() and parts.query.isprintable()
+    if not is_plain:
+        return base_of(request)
+    return url_of(request, parts.path + (f"?{parts.query}" if parts.query else ""))

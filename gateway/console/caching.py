@@ -1,0 +1,130 @@
+"""Answer equal requests within a second with one rendered page, so that many viewers cost as much as one."""
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from fastapi import APIRouter
+from fastapi.routing import APIRoute
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from shardclock_server.gateway.console.access import require_own_page, signed_in
+from shardclock_server.gateway.console.addresses import ROOT
+from shardclock_server.gateway.console.cookies import MESSAGE, theme_of
+from shardclock_server.gateway.console.shell import is_for_one_viewer
+from shardclock_server.gateway.requests.callers import Caller
+
+FRESH_S = 1.0
+PAGES_MAX = 256  # pages of at most some 40 KiB each
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+@dataclass(frozen=True, slots=True)
+class RenderedPage:
+    """A rendered page."""
+
+    body: bytes
+    status: int
+    headers: dict[str, str]
+
+    def response(self) -> Response:
+        """Make a response with this page."""
+        return HTMLResponse(self.body, self.status, self.headers)
+
+
+class PageKey(NamedTuple):
+    """The values that a page depends on."""
+
+    tenant_id: str
+    scopes: frozenset[str]
+    is_operator: bool
+    theme: str | None
+    url: tuple[str, bytes, bytes]
+
+
+class PageCache:
+    """The pages of the last second. Requests for one page that come at once wait for the first one."""
+
+    def __init__(self) -> None:
+        self._pages: OrderedDict[PageKey, tuple[float, asyncio.Future[RenderedPage | None]]] = OrderedDict()
+
+    async def respond(self, key: PageKey, request: Request, render: Handler) -> Response:
+        """Return the page with this key, or render it; a page for one viewer is not shared.
+
+        errors:  as `render`
+        """
+        now_s = time.monotonic()
+        known = self._pages.get(key)
+        if known is not None and known[0] > now_s and (shared := await asyncio.shield(known[1])) is not None:
+            return shared.response()
+        rendered: asyncio.Future[RenderedPage | None] = asyncio.get_running_loop().create_future()
+        self._pages[key] = (now_s + FRESH_S, rendered)
+        self._pages.move_to_end(key)
+        while len(self._pages) > PAGES_MAX:
+            self._pages.popitem(last=False)
+        try:
+            response = await render(request)
+        except BaseException:
+            self._drop(key, rendered)
+            raise
+        if is_for_one_viewer(response) or not isinstance(response, HTMLResponse):
+            self._drop(key, rendered)
+        else:
+            rendered.set_result(RenderedPage(bytes(response.body), response.status_code, dict(response.headers)))
+        return response
+
+    def forget(self, tenant_id: str | None) -> None:
+        """Drop a tenant's pages after a change, also the pages that are not rendered yet; None: all pages."""
+        for key in [key for key in self._pages if tenant_id in (None, key.tenant_id)]:
+            del self._pages[key]
+
+    def _drop(self, key: PageKey, rendered: "asyncio.Future[RenderedPage | None]") -> None:
+        """Let the other requests for this page render it themselves."""
+        rendered.set_result(None)
+        if (held := self._pages.get(key)) is not None and held[1] is rendered:
+            del self._pages[key]
+
+
+class PageRoute(APIRoute):
+    """The route of a page. The cache is asked before the route reads Postgres, and after the sign-in is checked."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the handler of the route, with the cache before it."""
+        render = super().get_route_handler()
+
+        async def handle(request: Request) -> Response:
+            pages: PageCache = request.app.state.pages
+            if request.method != "GET":
+                try:
+                    return await render(request)
+                finally:
+                    _forget_changed(request, pages)
+            if MESSAGE in request.cookies:
+                return await render(request)
+            await require_own_page(request)
+            key = _key_of(request, await signed_in(request))
+            return await pages.respond(key, request, render)
+
+        return handle
+
+
+def _forget_changed(request: Request, pages: PageCache) -> None:
+    """Drop the pages that a change may concern: an operator's may concern all tenants."""
+    caller: Caller | None = getattr(request.state, "viewer", None)
+    if caller is not None:
+        pages.forget(None if caller.is_operator else caller.tenant_id)
+
+
+def _key_of(request: Request, caller: Caller) -> PageKey:
+    scope = request.scope
+    url = (scope.get("root_path", ""), scope["raw_path"], scope["query_string"])
+    return PageKey(caller.tenant_id, frozenset(caller.scopes), caller.is_operator, theme_of(request), url)
+
+
+def page_router() -> APIRouter:
+    """Make the router of a family of pages; their paths begin within the console, such as /timers."""
+    return APIRouter(prefix=ROOT, route_class=PageRoute, include_in_schema=False)

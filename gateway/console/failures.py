@@ -1,0 +1,54 @@
+"""Answer a refusal or an error of the console with a page, and a missing session with the sign-in page."""
+
+from contextlib import suppress
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from shardclock_server.gateway.console.access import SignInNeeded, signed_in
+from shardclock_server.gateway.console.addresses import base_of, path_of, split_url
+from shardclock_server.gateway.console.shell import page, respond
+from shardclock_server.gateway.console.signing_in import sign_in_redirect
+from shardclock_server.gateway.requests.callers import Caller
+from shardclock_server.gateway.requests.problems import Problem
+from shardclock_server.gateway.requests.recording import SAFE_METHODS
+from shardclock_server.sql.session import StoreUnavailable
+
+
+def problem_page(request: Request, problem: Problem) -> Response:
+    """Render the page of a problem: the sentence, the status, and a link to the page that sent the form."""
+    caller: Caller | None = getattr(request.state, "viewer", None)
+    status = problem.code.status
+    values: dict[str, Any] = {"title": problem.code.title, "error": str(problem), "back": _page_before(request)}
+    if caller is None:
+        response = respond(request, "problem.html", values, status=status)
+    else:
+        response = page(request, caller, "problem.html", status=status, **values)
+    if "Retry-After" in problem.headers:
+        response.headers["Retry-After"] = problem.headers["Retry-After"]
+    return response
+
+
+async def find_viewer(request: Request) -> None:
+    """Find the viewer of a path without a route, for the menu of the page that answers it; there may be none."""
+    with suppress(SignInNeeded, Problem, StoreUnavailable):
+        await signed_in(request)
+
+
+async def require_sign_in(request: Request, _: SignInNeeded) -> Response:
+    """Send the browser to the sign-in page; after a form it returns to the page with the form."""
+    if request.method in SAFE_METHODS:
+        return sign_in_redirect(request, path_of(request))
+    before = _page_before(request)
+    return sign_in_redirect(request, before.removeprefix(base_of(request)) or "/")
+
+
+def _page_before(request: Request) -> str:
+    """Return the URL of the page that the browser was on, or of the first page."""
+    came = split_url(request.headers.get("Referer", ""))
+    base = base_of(request)
+    is_ours = came.path == base or came.path.startswith(f"{base}/")
+    if not is_ours or came.netloc != request.headers.get("Host") or came.path.startswith(f"{base}/sign-in"):
+        return base
+    return f"{came.path}?{came.query}" if came.query else came.path

@@ -1,0 +1,23 @@
+"""Types of the fields in the console's filters."""
+
+from datetime import datetime
+from typing import Annotated
+
+from pydantic import BeforeValidator
+from pydantic_core import PydanticCustomError
+
+from shardclock_server.timers.moment import parse_due_date
+from shardclock_server.timers.refusal import InvalidTimer
+
+
+def _read_moment(text: object) -> object:
+    if not isinstance(text, str):
+        return text
+    try:
+        return parse_due_date(text, None)
+    except InvalidTimer as refusal:
+        raise PydanticCustomError("moment", "{why}", {"why": str(refusal)}) from None
+
+
+# A moment as the API reads it.
+Moment = Annotated[datetime, BeforeValidator(_read_moment)]

@@ -1,0 +1,42 @@
+"""Write moments, lengths of time and numbers for the console's templates."""
+
+from datetime import UTC, datetime
+
+from shardclock_server.service.wording import span_of
+
+JUST_NOW_S = 1.0
+
+
+def iso(at: datetime) -> str:
+    """Write a moment with full precision."""
+    return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def shown(at: datetime) -> str:
+    """Write a moment to the second, in UTC."""
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
+
+
+def relative(at: datetime, now: datetime) -> str:
+    """Write the time from now to a moment: `in 3 min`, `2 h 5 min ago`."""
+    ahead_s = (at - now).total_seconds()
+    if abs(ahead_s) < JUST_NOW_S:
+        return "now"
+    span = span_of(abs(ahead_s))
+    return f"in {span}" if ahead_s > 0 else f"{span} ago"
+
+
+def duration(seconds: float | None) -> str:
+    """Write a length of time: milliseconds below a second, then the two largest units."""
+    if seconds is None:
+        return "–"
+    if abs(seconds) < 1:
+        return f"{seconds * 1_000:.1f} ms"
+    if abs(seconds) < 60:
+        return f"{seconds:.1f} s"
+    return span_of(seconds)
+
+
+def count(number: int | None) -> str:
+    """Write a number with separators; a number that is not known is a dash."""
+    return "–" if number is None else f"{number:,}"

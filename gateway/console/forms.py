@@ -1,0 +1,115 @@
+"""Read the console's forms and filters, and send the browser to the next page after a change."""
+
+from dataclasses import dataclass, replace
+from http import HTTPStatus
+from typing import Any, Generic, TypeVar, get_origin
+from urllib.parse import parse_qsl
+
+from pydantic import BaseModel, SecretStr, ValidationError
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from shardclock.api.codes import REFUSED, UNREADABLE
+from shardclock.jsonb import fault_of
+from shardclock_server.gateway.console.cookies import keep_message
+from shardclock_server.gateway.fields import refused_field
+from shardclock_server.gateway.gateway import gateway_of
+from shardclock_server.gateway.requests.bodies import read_body
+from shardclock_server.gateway.requests.problems import Problem
+from shardclock_server.gateway.requests.recording import note_body
+from shardclock_server.timers.model import LINE_BYTES_MAX
+from shardclock_server.timers.refusal import Refusal, shortened
+
+FORM = "application/x-www-form-urlencoded"
+FIELDS_MAX = 1_100  # a page of 1,000 selected rows, and the fields of its form
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class Inputs(dict[str, Any]):
+    """The texts of a form as they were typed; a field that was not given is the empty text."""
+
+    def __missing__(self, name: str) -> str:
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Filter(Generic[Model]):
+    """A page's filter: the checked model, or its defaults and the sentence of a refusal; `given` has the inputs."""
+
+    model: Model
+    given: Inputs
+    error: str | None = None
+    status: int = HTTPStatus.OK
+
+    def refused(self, refusal: Refusal | Problem) -> "Filter[Model]":
+        """Return the filter with the sentence and the status of a refusal, for the page that shows both."""
+        return replace(self, error=str(refusal), status=refusal.code.status)
+
+
+async def form_of(request: Request, model: type[Model]) -> Model:
+    """Read a form of at most 131,072 bytes; an empty field counts as not given.
+
+    errors:  Problem  names the invalid field, its value and the rule
+    """
+    within_s = gateway_of(request).settings.gateway_body_s
+    body = await read_body(request, FORM, bytes_max=LINE_BYTES_MAX, within_s=within_s)
+    fields = _fields_of(body.decode("ascii", "replace"), model)
+    note_body(request, fields)
+    return _checked(fields, model)
+
+
+def filter_of(request: Request, model: type[Model]) -> Filter[Model]:
+    """Read the filter of a page from its query; a wrong filter leaves the defaults of the model and a sentence."""
+    text = request.scope["query_string"].decode("ascii", "replace")
+    given = Inputs()
+    try:
+        given = _fields_of(text, model)
+        return Filter(_checked(given, model), given)
+    except Problem as problem:
+        return Filter(model(), given).refused(problem)
+
+
+def done(request: Request, to: str, message: str) -> Response:
+    """Send the browser to a page, which shows the message once."""
+    response = RedirectResponse(to, HTTPStatus.SEE_OTHER)
+    keep_message(request, response, message)
+    return response
+
+
+def _fields_of(text: str, model: type[BaseModel]) -> Inputs:
+    """Parse the fields of a form; a field of the model that is a list may come several times.
+
+    errors:  Problem  too many fields, a field that comes twice, or a text that can't be stored
+    """
+    try:
+        pairs = parse_qsl(text, errors="strict", max_num_fields=FIELDS_MAX)
+    except UnicodeDecodeError:
+        raise Problem(UNREADABLE, "the form is not UTF-8; send it again from the page") from None
+    except ValueError:
+        raise Problem(REFUSED, f"the form has more than {FIELDS_MAX:,} fields; select less at once") from None
+    fields = Inputs()
+    for name, value in pairs:
+        if fault := fault_of(value):
+            raise Problem(REFUSED, f"{shortened(name)} {_shown(name, value, model)} {fault}")
+        if name in model.model_fields and get_origin(model.model_fields[name].annotation) is list:
+            fields.setdefault(name, []).append(value)
+        elif name in fields:
+            raise Problem(REFUSED, f"{shortened(name)} is given twice; give it once")
+        else:
+            # A browser sends the lines of a text area with CR LF.
+            fields[name] = value.replace("\r\n", "\n")
+    return fields
+
+
+def _shown(name: str, value: str, model: type[BaseModel]) -> str:
+    """Write a refused value; the value of a secret field is not shown."""
+    field = model.model_fields.get(name)
+    return "(not shown)" if field is not None and field.annotation is SecretStr else shortened(value)
+
+
+def _checked(fields: dict[str, Any], model: type[Model]) -> Model:
+    try:
+        return model.model_validate(fields)
+    except ValidationError as error:
+        names = [field.alias or name for name, field in model.model_fields.items()]
+        raise refused_field(error.errors(include_url=False)[0], names) from None

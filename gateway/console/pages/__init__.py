@@ -1,0 +1,16 @@
+"""The console's pages, one module for each family.
+
+overview  the first page
+timers    the list of timers, and changes of all that match
+one_timer, new_timer   one timer with its story and its verbs; the forms for a timer and a schedule
+schedules              the list of schedules
+processes, instances   processes with their drawing, and instances with their tokens, waits and verbs
+deliveries, dead_letters   lists and single pages, with their verbs
+endpoints                  webhooks' receivers: settings, secrets, failing deliveries, a test
+jobs                       jobs, and one run with its log; run_strip draws the last runs
+cluster                    keepers, their numbers, the ramp and the hold
+tenants                    limits and usage of tenants, and the list of keys
+audit                      the acts of operators
+tasks                      people's tasks; task_results reads the variables of a completion
+listing, excerpts          the values of each list, and cut texts
+"""

@@ -1,0 +1,206 @@
+"""Pages of dead letters: find them, show one, redrive or discard one or all of a filter."""
+
+from dataclasses import replace
+
+from pydantic import BaseModel, ConfigDict
+from starlette.requests import Request
+from starlette.responses import Response
+
+from shardclock.api.refusals.deliveries import UNKNOWN_DEAD_LETTER
+from shardclock_server.gateway.access import audited_transaction
+from shardclock_server.gateway.console.access import Manager, Viewer
+from shardclock_server.gateway.console.addresses import url_of
+from shardclock_server.gateway.console.caching import page_router
+from shardclock_server.gateway.console.fields import Moment
+from shardclock_server.gateway.console.forms import done, filter_of, form_of
+from shardclock_server.gateway.console.pages.deliveries import targets_of
+from shardclock_server.gateway.console.pages.excerpts import attempts_of, first_line, json_of
+from shardclock_server.gateway.console.pages.listing import list_values
+from shardclock_server.gateway.console.shell import page
+from shardclock_server.gateway.gateway import CurrentGateway
+from shardclock_server.gateway.requests.callers import Caller
+from shardclock_server.gateway.requests.paths import Key
+from shardclock_server.gateway.requests.shared_fields import ReasonRequest
+from shardclock_server.gateway.routes.dead_letters import (
+    DeadLettersRequest,
+    DiscardRequest,
+    RedriveOneRequest,
+    RedriveRequest,
+)
+from shardclock_server.service.bulk_wording import BulkResult
+from shardclock_server.service.dead_letters import DeadLetterPage, discard, page_of, redrive
+from shardclock_server.sql.deliveries.dead_letters import DeadLetterFilter, find_dead_letters, group_dead_letters
+from shardclock_server.sql.metrics.status import read_clock
+from shardclock_server.timers.refusal import Refusal
+
+# So many rows of both tables keep the page below 20 KiB.
+GROUPS_SHOWN, LETTERS = 10, 25
+REASON_LINKED_CHARS = 1_000  # a longer reason would make a URL that some proxies refuse
+
+router = page_router()
+
+
+class LettersFilter(BaseModel):
+    """A filter of dead letters, and the page."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    target: str | None = None
+    died_before: Moment | None = None
+    reason_line: str | None = None
+    after: str | None = None
+
+    def filter_of(self, caller: Caller) -> DeadLetterFilter:
+        """Convert it to a filter of the caller's dead letters."""
+        return DeadLetterFilter(
+            target=self.target,
+            tenant_id=caller.tenant_id,
+            died_before=self.died_before,
+            reason_line=self.reason_line,
+        )
+
+
+@router.get("/dead-letters")
+async def list_letters(request: Request, gateway: CurrentGateway, caller: Viewer) -> Response:
+    """List dead letters, the newest first; the first page of all, or of one target, also groups them by reason."""
+    asked = filter_of(request, LettersFilter)
+    async with gateway.pool.session(caller.tenants) as session:
+        targets = await targets_of(session, caller)
+        found = DeadLetterPage([], None)
+        if asked.error is None:
+            found = await page_of(session, asked.model.filter_of(caller), size=LETTERS, page=asked.model.after)
+        is_grouped = asked.error is None and asked.given.keys() <= {"target"}
+        groups = None
+        if is_grouped and found.letters:
+            groups = await group_dead_letters(session, target=asked.model.target, tenant_id=caller.tenant_id)
+    return page(
+        request,
+        caller,
+        "dead_letters.html",
+        title="Dead letters",
+        targets=targets,
+        groups=groups,
+        groups_shown=GROUPS_SHOWN,
+        linked_max=REASON_LINKED_CHARS,
+        letters=[(it, first_line(it.reason)) for it in found.letters],
+        **list_values(request, "/dead-letters", asked, found.next),
+    )
+
+
+@router.get("/dead-letters/redrive")
+async def confirm_redrive(request: Request, gateway: CurrentGateway, caller: Manager) -> Response:
+    """Count the dead letters of a filter, and offer to deliver them again."""
+    return await _confirm(request, gateway, caller, "redrive")
+
+
+@router.get("/dead-letters/discard")
+async def confirm_discard(request: Request, gateway: CurrentGateway, caller: Manager) -> Response:
+    """Count the dead letters of a filter, and offer to discard them."""
+    return await _confirm(request, gateway, caller, "discard")
+
+
+@router.post("/dead-letters/redrive")
+async def redrive_letters(request: Request, caller: Manager) -> Response:
+    """Deliver the dead letters of a filter again."""
+    asked = await form_of(request, RedriveRequest)
+    asked.check()
+    async with audited_transaction(request, caller.tenants) as session:
+        changed = await redrive(
+            session, asked.filter_of(caller), limit=asked.limit, per_s=asked.per_s, enable=asked.enable, dry_run=False
+        )
+    return _done(request, asked, changed, "redrive")
+
+
+@router.post("/dead-letters/discard")
+async def discard_letters(request: Request, caller: Manager) -> Response:
+    """Discard the dead letters of a filter."""
+    asked = await form_of(request, DiscardRequest)
+    asked.check()
+    async with audited_transaction(request, caller.tenants) as session:
+        changed = await discard(session, asked.filter_of(caller), limit=asked.limit, reason=asked.reason, dry_run=False)
+    return _done(request, asked, changed, "discard")
+
+
+@router.get("/dead-letters/{timer_key:key}")
+async def show_letter(request: Request, timer_key: Key, gateway: CurrentGateway, caller: Viewer) -> Response:
+    """Show a dead letter with its payload and its attempts."""
+    async with gateway.pool.session(caller.tenants) as session:
+        found, _ = await find_dead_letters(session, _only(timer_key, caller), limit=1)
+    if not found:
+        raise Refusal.of(UNKNOWN_DEAD_LETTER, timer_key=timer_key)
+    letter = found[0]
+    return page(
+        request,
+        caller,
+        "dead_letter.html",
+        title=f"Dead letter {timer_key}",
+        letter=letter,
+        payload=json_of(letter.payload),
+        attempts=attempts_of(letter.failures),
+    )
+
+
+@router.post("/dead-letters/{timer_key:key}/redrive")
+async def redrive_letter(request: Request, timer_key: Key, caller: Manager) -> Response:
+    """Deliver one dead letter again."""
+    asked = await form_of(request, RedriveOneRequest)
+    async with audited_transaction(request, caller.tenants) as session:
+        changed = await redrive(session, _only(timer_key, caller), enable=asked.enable, dry_run=False)
+        _require_one(timer_key, changed)
+    return done(request, url_of(request, "/deliveries/{}", timer_key), changed.sentence)
+
+
+@router.post("/dead-letters/{timer_key:key}/discard")
+async def discard_letter(request: Request, timer_key: Key, caller: Manager) -> Response:
+    """Discard one dead letter."""
+    asked = await form_of(request, ReasonRequest)
+    async with audited_transaction(request, caller.tenants) as session:
+        changed = await discard(session, _only(timer_key, caller), reason=asked.reason, dry_run=False)
+        _require_one(timer_key, changed)
+    return done(request, url_of(request, "/dead-letters"), changed.sentence)
+
+
+async def _confirm(request: Request, gateway: CurrentGateway, caller: Caller, verb: str) -> Response:
+    """Show the dry run of a verb; its form names the present moment, so that it changes no letter that dies later."""
+    asked = filter_of(request, LettersFilter)
+    counted = before = None
+    if asked.error is None:
+        change = redrive if verb == "redrive" else discard
+        async with gateway.pool.session(caller.tenants) as session:
+            before = asked.model.died_before or await read_clock(session)
+            counted = await change(session, replace(asked.model.filter_of(caller), died_before=before), dry_run=True)
+    return page(
+        request,
+        caller,
+        "dead_letters_change.html",
+        title=f"{verb.title()} dead letters",
+        verb=verb,
+        before=before,
+        counted=counted,
+        live=False,
+        **list_values(request, f"/dead-letters/{verb}", asked, None),
+    )
+
+
+def _done(request: Request, asked: DeadLettersRequest, changed: BulkResult[int], verb: str) -> Response:
+    """Lead back to the list or, if letters remain, to the next dry run."""
+    if changed.more:
+        to = url_of(
+            request,
+            f"/dead-letters/{verb}",
+            target=asked.target,
+            died_before=asked.died_before,
+            reason_line=asked.reason_line,
+        )
+    else:
+        to = url_of(request, "/dead-letters", target=asked.target)
+    return done(request, to, changed.sentence)
+
+
+def _only(timer_key: int, caller: Caller) -> DeadLetterFilter:
+    return DeadLetterFilter(timer_key=timer_key, tenant_id=caller.tenant_id)
+
+
+def _require_one(timer_key: int, changed: BulkResult[int]) -> None:
+    if not changed.keys:
+        raise Refusal.of(UNKNOWN_DEAD_LETTER, timer_key=timer_key)

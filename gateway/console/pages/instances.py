@@ -1,0 +1,187 @@
+"""Find instances of processes, show one with its drawing, its waits and its history, and change it."""
+
+import json
+from collections import defaultdict
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from shardclock_server.gateway.console.access import Changer, Manager, Viewer
+from shardclock_server.gateway.console.addresses import url_of
+from shardclock_server.gateway.console.caching import page_router
+from shardclock_server.gateway.console.diagram import Diagram, Marks, WaitingTimer, counted_tokens, diagram_of
+from shardclock_server.gateway.console.forms import done, filter_of, form_of
+from shardclock_server.gateway.console.pages.processes import drawing_of
+from shardclock_server.gateway.console.shell import page
+from shardclock_server.gateway.gateway import CurrentGateway, Gateway
+from shardclock_server.gateway.requests.callers import Caller
+from shardclock_server.gateway.requests.paths import Key
+from shardclock_server.gateway.routes import instances as routes
+from shardclock_server.service.processes import find, local_variables_of, tokens_of, variables_of
+from shardclock_server.sql.processes.instances import FoundStep, WholeInstance, steps_of
+from shardclock_server.timers.model import BIGINT_MAX
+from shardclock_server.timers.payload import PAYLOAD_BYTES_MAX, read_json
+from shardclock_server.timers.refusal import InvalidTimer
+
+SHOWN_MAX = 50
+VARIABLES_CHARS_SHOWN = 8_000
+STATES = ("starting", "running", "completed", "canceled", "error", "ended", "incident")
+
+router = page_router()
+
+
+class InstancesPageQuery(routes.InstancesQuery):
+    """A filter of instances, and the page."""
+
+    limit: int = Field(SHOWN_MAX, ge=1, le=SHOWN_MAX)
+
+
+class StepsQuery(BaseModel):
+    """The page of an instance's history."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    after: int = Field(0, ge=0, le=BIGINT_MAX)
+
+
+class VariablesForm(BaseModel):
+    """Variables as a JSON object, and the token that gets them."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    variables: str
+    token: int = Field(1, ge=1, le=BIGINT_MAX)
+
+
+class MoveForm(BaseModel):
+    """The tokens to end and the nodes to begin, each list divided by commas."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    terminated: str = ""
+    begun: str = ""
+
+
+@router.get("/instances")
+async def list_instances(request: Request, gateway: CurrentGateway, caller: Viewer) -> Response:
+    """Show one page of the instances that match the filter, the newest first."""
+    wanted = filter_of(request, InstancesPageQuery)
+    found, before = await routes.find_page(gateway, caller, wanted.model) if wanted.error is None else ([], None)
+    return page(
+        request,
+        caller,
+        "instances.html",
+        status=wanted.status,
+        title="Instances",
+        error=wanted.error,
+        given=wanted.given,
+        states=[("", "any"), *((it, it) for it in STATES)],
+        instances=found,
+        next_url=None if before is None else url_of(request, "/instances", **{**wanted.given, "before": before}),
+    )
+
+
+@router.get("/instances/{instance_key:key}")
+async def show_instance(request: Request, gateway: CurrentGateway, caller: Viewer, instance_key: Key) -> Response:
+    """Show an instance: its drawing with tokens, its waits, its variables and its history."""
+    wanted = filter_of(request, StepsQuery)
+    async with gateway.pool.session(caller.tenants) as session:
+        whole = await find(session, instance_key, tenant_id=caller.tenant_id)
+        steps = await steps_of(session, instance_key, after=wanted.model.after, page_size=SHOWN_MAX)
+    tokens = tokens_of(whole)
+    return page(
+        request,
+        caller,
+        "instance.html",
+        status=wanted.status,
+        title=f"Instance {instance_key}",
+        error=wanted.error,
+        whole=whole,
+        instance=whole.found,
+        waits={name: [_read_moments(it) for it in rows] for name, rows in whole.waits.items()},
+        tokens=tokens,
+        diagram=await _diagram(request, gateway, caller, whole, tokens),
+        variables=_excerpt(whole.result if whole.state is None else variables_of(whole)),
+        local_variables=[(it["token"], it["node_id"], _excerpt(it["variables"])) for it in local_variables_of(whole)],
+        steps=steps,
+        next_url=_next_url(request, instance_key, steps),
+    )
+
+
+def _next_url(request: Request, instance_key: int, steps: list[FoundStep]) -> str | None:
+    if len(steps) < SHOWN_MAX:
+        return None
+    return url_of(request, "/instances/{}", instance_key, after=steps[-1].version)
+
+
+async def _diagram(
+    request: Request, gateway: Gateway, caller: Caller, whole: WholeInstance, tokens: list[tuple[int, str]]
+) -> Diagram | None:
+    drawing = await drawing_of(request, gateway, caller, whole.definition_key)
+    if drawing is None:
+        return None
+    timers = defaultdict[str, list[WaitingTimer]](list)
+    for it in whole.waits["timers"]:
+        timers[it["node_id"]].append(WaitingTimer(it["timer_key"], datetime.fromisoformat(it["due_date"])))
+    incidents = {it["node_id"] for it in whole.waits["incident_list"]}
+    return diagram_of(drawing, Marks(counted_tokens(node for _, node in tokens), incidents, timers))
+
+
+def _read_moments(row: dict[str, Any]) -> dict[str, Any]:
+    """Read the moments of a wait, which come from JSON."""
+    moments = {name: datetime.fromisoformat(row[name]) for name in ("due_date", "raised_at") if row.get(name)}
+    return row | moments
+
+
+def _excerpt(variables: object) -> str | None:
+    """Write variables as JSON, one member on a line, and cut a long text."""
+    if variables is None:
+        return None
+    text = json.dumps(variables, indent=2, ensure_ascii=False)
+    return text if len(text) <= VARIABLES_CHARS_SHOWN else f"{text[:VARIABLES_CHARS_SHOWN]}…"
+
+
+@router.post("/instances/{instance_key:key}/cancel")
+async def cancel(request: Request, caller: Changer, instance_key: Key) -> Response:
+    """Cancel an instance and all its waits."""
+    await routes.cancel_instance(instance_key, request, caller)
+    return _done(request, instance_key, "the cancellation was sent")
+
+
+@router.post("/instances/{instance_key:key}/variables")
+async def set_variables(request: Request, caller: Changer, instance_key: Key) -> Response:
+    """Set variables of an instance; other variables stay."""
+    form = await form_of(request, VariablesForm)
+    variables = read_json(form.variables, bytes_max=PAYLOAD_BYTES_MAX)
+    if not isinstance(variables, dict):
+        raise InvalidTimer('variables are no JSON object; write such as {"paid": true}')
+    asked = routes.SetVariablesRequest(variables=variables, token=form.token)
+    await routes.send_variables(request, caller, instance_key, asked)
+    return _done(request, instance_key, "the variables were sent")
+
+
+@router.post("/instances/{instance_key:key}/resolve")
+async def resolve(request: Request, caller: Manager, instance_key: Key) -> Response:
+    """Resolve an incident: the token goes on where it stopped."""
+    await routes.send_resolution(request, caller, instance_key, await form_of(request, routes.ResolveIncidentRequest))
+    return _done(request, instance_key, "the resolution was sent")
+
+
+@router.post("/instances/{instance_key:key}/move")
+async def move(request: Request, caller: Manager, instance_key: Key) -> Response:
+    """End some tokens of an instance, and begin others."""
+    form = await form_of(request, MoveForm)
+    terminated = [it.strip() for it in form.terminated.split(",") if it.strip()]
+    if wrong := next((it for it in terminated if not (it.isascii() and it.isdecimal() and len(it) < 19)), None):
+        raise InvalidTimer(f"token {wrong!r:.60} is no number; write the tokens such as 3, 5")
+    begun = [it.strip() for it in form.begun.split(",") if it.strip()]
+    asked = routes.MoveTokensRequest(terminated=[int(it) for it in terminated], begun=begun)
+    await routes.send_moves(request, caller, instance_key, asked)
+    return _done(request, instance_key, "the moves were sent")
+
+
+def _done(request: Request, instance_key: int, sentence: str) -> Response:
+    return done(request, url_of(request, "/instances/{}", instance_key), f"instance {instance_key}: {sentence}")

@@ -1,0 +1,70 @@
+"""Show the overview: the punctuality, the timers of the next 30 minutes, and the rows that need a person."""
+
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from shardclock_server.gateway.console.access import Viewer
+from shardclock_server.gateway.console.addresses import HOME, url_of
+from shardclock_server.gateway.console.bars import chart_of
+from shardclock_server.gateway.console.caching import page_router
+from shardclock_server.gateway.console.shell import page
+from shardclock_server.gateway.gateway import gateway_of
+from shardclock_server.service.hold import Hold, living_of, read_hold
+from shardclock_server.service.keys import allows
+from shardclock_server.service.overview import Punctuality, judge, read_attention, read_coming
+from shardclock_server.sql.cluster.holders import SHARD, list_holders
+from shardclock_server.sql.metrics.status import Status, read_status
+from shardclock_server.sql.served import ALL_TENANTS
+
+router = page_router()
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSummary:
+    """The state of the whole installation, for operators."""
+
+    status: Status
+    hold: Hold | None
+    serving: int
+    punctuality: Punctuality
+
+
+@router.get("/")
+async def leave_slash(request: Request, _: Viewer) -> Response:
+    """Send the browser to the first page, whose address has no slash at its end."""
+    return RedirectResponse(url_of(request, HOME), HTTPStatus.SEE_OTHER)
+
+
+@router.get("")
+async def show_overview(request: Request, caller: Viewer) -> Response:
+    """Show the state of the installation to operators, and to all viewers the tenant's part."""
+    is_shown = caller.is_operator and allows(caller.scopes, "operate")  # the scope of GET /v1/cluster
+    settings = gateway_of(request).settings
+    async with gateway_of(request).pool.session(caller.tenants) as session:
+        coming = await read_coming(session, caller.tenant_id, is_operator=caller.is_operator)
+        attention = await read_attention(session, caller.tenant_id, is_operator=caller.is_operator)
+        hold = await read_hold(session, settings.identity, silent_s=settings.silent_s)
+    return page(
+        request,
+        caller,
+        "overview.html",
+        title="Overview",
+        cluster=await _summary(request, hold) if is_shown else None,
+        is_operator=caller.is_operator,
+        is_held=hold is not None and hold.of_all,
+        coming=coming,
+        chart=chart_of(coming.minutes, coming.targets),
+        attention=attention,
+    )
+
+
+async def _summary(request: Request, hold: Hold | None) -> ClusterSummary:
+    gateway = gateway_of(request)
+    async with gateway.pool.session(ALL_TENANTS) as session:
+        status, holders = await read_status(session), await list_holders(session)
+    living = living_of([holder for holder in holders if holder.role == SHARD], gateway.settings.silent_s)
+    serving = sum(holder.part is not None for holder in living)
+    return ClusterSummary(status, hold, serving, judge(status, serving=serving, hold=hold.line if hold else None))

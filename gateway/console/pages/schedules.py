@@ -1,0 +1,66 @@
+"""List schedules: the rule in plain words, the next occurrence, the last firings and how late they were."""
+
+from dataclasses import replace
+
+from pydantic import Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from shardclock_server.gateway.console.access import Viewer
+from shardclock_server.gateway.console.caching import page_router
+from shardclock_server.gateway.console.forms import filter_of
+from shardclock_server.gateway.console.pages.timers import CHANGEABLE, chosen_of, find_or_refuse, next_url
+from shardclock_server.gateway.console.shell import page
+from shardclock_server.gateway.console.strip import strip_of
+from shardclock_server.gateway.gateway import CurrentGateway
+from shardclock_server.gateway.routes.timers import TimersQuery
+from shardclock_server.service.schedules import with_firings
+from shardclock_server.sql.clients.history import TimerState
+from shardclock_server.timers.refusal import InvalidTimer
+from shardclock_server.timers.rule_words import describe_rule
+from shardclock_server.timers.schedule import parse_schedule
+
+SHOWN_MAX = 25  # each row has a strip of 30 bars
+
+router = page_router()
+
+
+class SchedulesPageQuery(TimersQuery):
+    """A filter of schedules, and the page."""
+
+    limit: int = Field(SHOWN_MAX, ge=1, le=SHOWN_MAX)
+
+
+@router.get("/schedules")
+async def list_schedules(request: Request, gateway: CurrentGateway, caller: Viewer) -> Response:
+    """Show one page of the schedules that match the filter."""
+    asked = filter_of(request, SchedulesPageQuery)
+    only = replace(asked, model=asked.model.model_copy(update={"only_schedules": True}))
+    found, wanted = await find_or_refuse(gateway, caller, only)
+    async with gateway.pool.session(caller.tenants) as session:
+        schedules = await with_firings(session, caller.tenant_id, found.timers)
+    state = wanted.model.state.lower()
+    return page(
+        request,
+        caller,
+        "schedules.html",
+        status=wanted.status,
+        title="Schedules",
+        error=wanted.error,
+        rows=[(it, words_of(it.timer), strip_of(it.firings)) for it in schedules],
+        next_url=next_url(request, "/schedules", wanted.given, found),
+        given=wanted.given,
+        chosen={**chosen_of(wanted.given), "state": state, "only_schedules": "true"},
+        state=state,
+        is_changeable=state in CHANGEABLE and wanted.error is None,
+        states=[(it, it) for it in CHANGEABLE],
+    )
+
+
+def words_of(timer: TimerState) -> str:
+    """Describe a schedule's rule in plain words; a rule that can't be read has its refusal instead."""
+    assert timer.schedule is not None, "the search finds schedules"
+    try:
+        return describe_rule(parse_schedule(timer.schedule, timer.zone or "UTC"))
+    except InvalidTimer as refusal:
+        return str(refusal)

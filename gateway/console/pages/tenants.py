@@ -1,0 +1,108 @@
+"""Pages of tenants and API keys, for operators: limits and usage, and the list of keys."""
+
+from pydantic import BaseModel, ConfigDict
+from starlette.requests import Request
+from starlette.responses import Response
+
+from shardclock_server.gateway.access import audited_transaction
+from shardclock_server.gateway.answers.tenants import LimitsAnswer, ShownTenantAnswer, TenantAnswer
+from shardclock_server.gateway.console.access import Admin
+from shardclock_server.gateway.console.addresses import url_of
+from shardclock_server.gateway.console.caching import page_router
+from shardclock_server.gateway.console.forms import done, filter_of, form_of
+from shardclock_server.gateway.console.shell import page
+from shardclock_server.gateway.gateway import CurrentGateway
+from shardclock_server.gateway.requests.paths import Name
+from shardclock_server.gateway.routes.tenants import LimitsRequest
+from shardclock_server.service import tenants as use_cases
+from shardclock_server.sql.keys.keys import list_keys
+from shardclock_server.sql.served import ALL_TENANTS, NO_TENANTS
+from shardclock_server.sql.tenants.tenants import DEFAULTS, list_tenants
+from shardclock_server.timers.model import NAME_CHARS_MAX
+
+ROWS = 50
+KEYS_SHOWN = 200
+
+router = page_router()
+
+
+class LimitsForm(LimitsRequest):
+    """All limits of a tenant after the change; an empty field means no limit, or the default."""
+
+    model_config = ConfigDict(strict=False)
+
+
+class TenantFilter(BaseModel):
+    """The tenant to show."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    tenant: str | None = None
+
+
+@router.get("/tenants")
+async def show_tenants(request: Request, gateway: CurrentGateway, caller: Admin) -> Response:
+    """List the tenants with limits of their own, by name."""
+    async with gateway.pool.session(ALL_TENANTS) as session:
+        found = await list_tenants(session, limit=ROWS)
+    tenants = [TenantAnswer.of(tenant) for tenant in found]
+    names = list(LimitsAnswer.model_fields)
+    return page(
+        request, caller, "tenants.html", title="Tenants", tenants=tenants, names=names, is_full=len(found) == ROWS
+    )
+
+
+@router.get("/tenant-usage")
+async def show_tenant(request: Request, gateway: CurrentGateway, caller: Admin) -> Response:
+    """Show a tenant's limits and usage; an unknown tenant has no usage."""
+    tenant_id = filter_of(request, TenantFilter).model.tenant or caller.tenant_id
+    async with gateway.pool.session(ALL_TENANTS) as session:
+        shown = await use_cases.show(session, tenant_id)
+    waiters = gateway.quotas.count_waiting(tenant_id)
+    answer = ShownTenantAnswer.of(shown, usual=gateway.settings.usual_limits, waiters=waiters)
+    return page(
+        request,
+        caller,
+        "tenant.html",
+        title=f"Tenant {tenant_id[:NAME_CHARS_MAX]}",
+        shown=answer,
+        limits={name: (limit, DEFAULTS.get(name)) for name, limit in answer.limits.model_dump().items()},
+        used=answer.used.model_dump(),
+    )
+
+
+@router.post("/tenants/{tenant}/set")
+async def set_limits(tenant: Name, request: Request, _: Admin) -> Response:
+    """Set a tenant's own limits; a gateway enforces these after its next count of the usage, about a second later."""
+    wanted = await form_of(request, LimitsForm)
+    async with audited_transaction(request, ALL_TENANTS) as session:
+        await use_cases.set_own(session, tenant, wanted.model_dump())
+    return done(request, url_of(request, "/tenant-usage", tenant=tenant), f"the limits of tenant {tenant} are set")
+
+
+@router.post("/tenants/{tenant}/remove")
+async def remove_limits(tenant: Name, request: Request, _: Admin) -> Response:
+    """Remove a tenant's own limits, so that the limits of the gateways' settings apply. The tenant's data stays."""
+    async with audited_transaction(request, ALL_TENANTS) as session:
+        await use_cases.remove_own(session, tenant)
+    to = url_of(request, "/tenant-usage", tenant=tenant)
+    return done(request, to, f"tenant {tenant} has no limits of its own any more")
+
+
+@router.get("/keys")
+async def show_keys(request: Request, gateway: CurrentGateway, caller: Admin) -> Response:
+    """List API keys, also ended ones; only the owner of the schema makes, rotates and revokes keys."""
+    asked = filter_of(request, TenantFilter)
+    async with gateway.pool.session(NO_TENANTS) as session:
+        keys = await list_keys(session, tenant_id=asked.model.tenant, limit=KEYS_SHOWN)
+    return page(
+        request,
+        caller,
+        "keys.html",
+        status=asked.status,
+        title="Keys",
+        error=asked.error,
+        given=asked.given,
+        keys=keys,
+        is_full=len(keys) == KEYS_SHOWN,
+    )

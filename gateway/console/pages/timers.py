@@ -1,0 +1,157 @@
+"""Find timers by a filter in the URL, and change all timers that match the filter."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeVar
+
+from fastapi import Query
+from pydantic import Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from shardclock_server.gateway.answers.timers import BulkAnswer
+from shardclock_server.gateway.console.access import BulkChanger, Viewer
+from shardclock_server.gateway.console.addresses import url_of
+from shardclock_server.gateway.console.caching import page_router
+from shardclock_server.gateway.console.forms import Filter, done, filter_of, form_of
+from shardclock_server.gateway.console.shell import page
+from shardclock_server.gateway.gateway import CurrentGateway, Gateway
+from shardclock_server.gateway.requests.callers import Caller
+from shardclock_server.gateway.requests.recording import note_body
+from shardclock_server.gateway.requests.shared_fields import TimersFilter
+from shardclock_server.gateway.routes.bulk import BulkChangeRequest, BulkFilter, change_counted, count_timers
+from shardclock_server.gateway.routes.timers import STATES, TimersQuery, find_page
+from shardclock_server.service.wording import counted
+from shardclock_server.sql.clients.search import Page
+from shardclock_server.timers.refusal import InvalidTimer
+
+SHOWN_MAX = 50
+NO_TIMERS = Page([], next=None)
+CHANGED = {"cancel": "cancelled", "pause": "paused", "resume": "resumed", "shift": "moved"}
+LABELS = {"cancel": "Cancel", "pause": "Pause", "resume": "Resume", "shift": "Move"}
+ORDERS = (("", "usual"), ("change", "last change"))
+CHANGEABLE = ("pending", "paused")
+CHANGED_STATES = {"cancel": "pending or paused", "pause": "pending", "resume": "paused", "shift": "pending or paused"}
+
+Wanted = TypeVar("Wanted", bound=TimersQuery)
+
+router = page_router()
+
+
+class TimersPageQuery(TimersQuery):
+    """A filter of timers, and the page."""
+
+    limit: int = Field(SHOWN_MAX, ge=1, le=SHOWN_MAX)
+
+
+class ChangeForm(BulkFilter):
+    """A change of all timers that match a filter; the token is the count's."""
+
+    reason: str | None = Field(None, max_length=1_000)
+    shift: str | None = None
+    token: str | None = None
+
+    def request(self) -> BulkChangeRequest:
+        """Convert it to the body of the API's request."""
+        chosen = BulkFilter(**self.filter_fields())
+        return BulkChangeRequest(filter=chosen, reason=self.reason, shift=self.shift)
+
+    def filter_fields(self) -> dict[str, Any]:
+        """Return the given fields of the filter."""
+        return self.model_dump(include=set(BulkFilter.model_fields), exclude_defaults=True)
+
+
+@router.get("/timers")
+async def list_timers(request: Request, gateway: CurrentGateway, caller: Viewer) -> Response:
+    """Show one page of the timers that match the filter."""
+    found, wanted = await find_or_refuse(gateway, caller, filter_of(request, TimersPageQuery))
+    state = wanted.model.state.lower()
+    return page(
+        request,
+        caller,
+        "timers.html",
+        status=wanted.status,
+        title="Timers",
+        error=wanted.error,
+        timers=found.timers,
+        next_url=next_url(request, "/timers", wanted.given, found),
+        given=wanted.given,
+        chosen={**chosen_of(wanted.given), "state": state},
+        first={name: value for name, value in wanted.given.items() if name != "after"},
+        state=state,
+        states=[(it, it) for it in STATES],
+        orders=ORDERS,
+        is_open=state in CHANGEABLE,
+        is_changeable=state in CHANGEABLE and wanted.model.name is None and wanted.error is None,
+    )
+
+
+async def find_or_refuse(gateway: Gateway, caller: Caller, wanted: Filter[Wanted]) -> tuple[Page, Filter[Wanted]]:
+    """Find a page of timers; a refused filter finds none, and gets the sentence of the refusal.
+
+    errors:  StoreUnavailable  no answer in time
+    """
+    if wanted.error is None:
+        try:
+            return await find_page(gateway, caller, wanted.model), wanted
+        except InvalidTimer as refusal:
+            wanted = wanted.refused(refusal)
+    return NO_TIMERS, wanted
+
+
+def next_url(request: Request, path: str, given: Mapping[str, Any], found: Page) -> str | None:
+    """Build the URL of the next page; None: this is the last one."""
+    return None if found.next is None else url_of(request, path, **{**given, "after": found.next})
+
+
+def chosen_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Pick the fields of a page's filter that a bulk change also has."""
+    return {name: value for name, value in given.items() if name in TimersFilter.model_fields}
+
+
+DryRun = Annotated[bool, Query(description="count the timers only")]
+
+
+def _add_bulk_route(verb: str) -> None:
+    @router.post(f"/timers/bulk/{verb}", name=f"console_{verb}_timers")
+    async def change_timers(
+        request: Request, gateway: CurrentGateway, caller: BulkChanger, *, dry_run: DryRun = False
+    ) -> Response:
+        """Count the timers of a filter and ask for a confirmation, or change the counted timers."""
+        form = await form_of(request, ChangeForm)
+        if not dry_run:
+            changed = await change_counted(gateway, caller, verb, form.request(), form.token)
+            note_body(request, {"changed": changed.changed})
+            return done(request, url_of(request, "/timers", **form.filter_fields()), sentence_of(verb, changed))
+        count = await count_timers(gateway, caller, verb, form.request())
+        return page(
+            request,
+            caller,
+            "timers_change.html",
+            title=f"{LABELS[verb]} timers",
+            verb=verb,
+            label=LABELS[verb],
+            participle=CHANGED[verb],
+            state=form.state or CHANGED_STATES[verb],
+            count=count,
+            form=form,
+            chosen=form.filter_fields(),
+            live=False,
+        )
+
+
+for _verb in CHANGED:
+    _add_bulk_route(_verb)
+
+
+def sentence_of(verb: str, changed: BulkAnswer) -> str:
+    """Describe the result of a bulk change."""
+    participle, left = CHANGED[verb], changed.matched - changed.changed - changed.unsure
+    are = "was" if changed.changed == 1 else "were"
+    parts = [f"{counted(changed.changed, 'timer')} {are} {participle}"]
+    if changed.unsure:
+        parts.append(f"up to {changed.unsure:,} more may have been {participle}: the answer was lost")
+    if left > 0:
+        parts.append(f"left as they are: {left:,}, which ended or changed meanwhile")
+    if changed.left_out:
+        parts.append(f"left out: {changed.left_out:,}, which belong to jobs and instances of processes")
+    return "; ".join(parts)

@@ -1,0 +1,34 @@
+"""All routes of the console."""
+
+from fastapi import APIRouter
+from starlette.routing import Route
+
+from shardclock_server.gateway.console import assets, live, signing_in
+from shardclock_server.gateway.console.addresses import HOME, ROOT
+from shardclock_server.gateway.console.pages import (
+    audit,
+    cluster,
+    dead_letters,
+    deliveries,
+    endpoints,
+    instances,
+    jobs,
+    new_timer,
+    one_timer,
+    overview,
+    processes,
+    schedules,
+    tasks,
+    tenants,
+    timers,
+)
+
+FAMILIES = (
+    overview, timers, new_timer, one_timer, schedules, deliveries, dead_letters, endpoints, jobs, audit,
+    tasks, processes, instances, cluster, tenants,
+)  # fmt: skip
+PAGES = tuple(it.router for it in FAMILIES)
+ROUTERS: tuple[APIRouter, ...] = (*PAGES, signing_in.router, live.router, assets.router)
+PATHS = frozenset(
+    route.path.removeprefix(ROOT) or HOME for router in PAGES for route in router.routes if isinstance(route, Route)
+)

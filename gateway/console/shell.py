@@ -1,0 +1,110 @@
+"""Render the console's templates: the values that all pages share, and the headers of each page."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from shardclock_server.gateway.console import formats
+from shardclock_server.gateway.console.addresses import path_of, url_of
+from shardclock_server.gateway.console.assets import asset_url
+from shardclock_server.gateway.console.cookies import MESSAGE, drop_cookie, message_of, theme_of
+from shardclock_server.gateway.console.navigation import links_for
+from shardclock_server.gateway.requests.callers import Caller
+from shardclock_server.gateway.requests.recording import SAFE_METHODS
+from shardclock_server.service.keys import allows
+from shardclock_server.service.wording import span_of
+
+# No inline script or style, and no foreign origin: a text of a tenant that gets into a page unescaped does nothing.
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
+    " form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+PERSONAL = "private, no-store"
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",  # with no-referrer, browsers send `Origin: null` with each form
+    "Cache-Control": "private, no-cache",
+    "Vary": "Cookie",
+}
+
+
+def _environment() -> Environment:
+    found = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    found.filters |= {
+        "iso": formats.iso,
+        "shown": formats.shown,
+        "relative": formats.relative,
+        "duration": formats.duration,
+        "count": formats.count,
+        "span": span_of,
+    }
+    return found
+
+
+TEMPLATES = _environment()
+
+
+def page(
+    request: Request, caller: Caller, template: str, *, status: int = HTTPStatus.OK, **values: Any
+) -> HTMLResponse:
+    """Render a page of a signed-in caller; `title` is required, `error` is the sentence of a refusal.
+
+    `live=False` is for a page that must stay as it is, such as a secret that is shown once. `personal=True` is for a
+    page with the caller's name: it is not shared. Any other page gets the caller without key and name.
+    """
+    is_personal = values.pop("personal", False)
+    paths = request.app.state.console_paths
+    shared = {
+        "caller": caller if is_personal else replace(caller, key=None, name=None),
+        "links": links_for(caller, paths),
+        "can": partial(allows, caller.scopes),
+        "is_live": values.pop("live", status == HTTPStatus.OK),
+    }
+    response = respond(request, template, shared | values, status=status)
+    if is_personal:
+        response.headers["Cache-Control"] = PERSONAL
+    return response
+
+
+def respond(request: Request, template: str, values: dict[str, Any], *, status: int) -> HTMLResponse:
+    """Render a template, and show the message of the last change once."""
+    message = message_of(request)
+    shared: dict[str, Any] = {
+        "url": partial(url_of, request),
+        "asset": partial(asset_url, request),
+        "here": path_of(request),
+        "can_refresh": request.method in SAFE_METHODS,  # the answer to a form has no address of its own
+        "now": datetime.now(UTC),
+        "theme": theme_of(request),
+        "message": message,
+        "error": None,
+        "caller": None,
+        "is_live": False,
+        "status": status,
+    }
+    body = TEMPLATES.get_template(template).render(shared | values)
+    response = HTMLResponse(body, status, HEADERS)
+    if message is not None:
+        drop_cookie(request, response, MESSAGE)
+    return response
+
+
+def is_for_one_viewer(response: Response) -> bool:
+    """Return whether a rendered page has a name, a message or a cookie of its viewer, or is a refusal."""
+    is_personal = response.headers.get("Cache-Control") == PERSONAL
+    return is_personal or response.status_code != HTTPStatus.OK or "set-cookie" in response.headers

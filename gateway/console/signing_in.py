@@ -1,0 +1,160 @@
+"""Sign in with an API key, sign out, and choose the tenant and the theme."""
+
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from shardclock.api.codes import NOT_ALLOWED, REFUSED
+from shardclock_server.gateway.console.access import signed_in
+from shardclock_server.gateway.console.addresses import ROOT, host_of, url_of, within
+from shardclock_server.gateway.console.cookies import THEME, THEMES, drop_cookie, set_cookie
+from shardclock_server.gateway.console.forms import form_of
+from shardclock_server.gateway.console.shell import page, respond
+from shardclock_server.gateway.gateway import gateway_of
+from shardclock_server.gateway.requests.callers import (
+    SESSION_COOKIE,
+    TENANT_COOKIE,
+    Caller,
+    KeyHolders,
+    is_loopback,
+    is_tenant,
+)
+from shardclock_server.gateway.requests.problems import Problem
+from shardclock_server.service import sign_ins
+from shardclock_server.sql.served import NO_TENANTS
+from shardclock_server.timers.model import NAME_RULE
+from shardclock_server.timers.refusal import shortened
+
+SIGN_IN = "/sign-in"
+YEAR_S = 365 * 24 * 3600
+CHOICE_S = 30 * 24 * 3600
+
+router = APIRouter(prefix=ROOT, include_in_schema=False)
+
+
+class SignInForm(BaseModel):
+    """The API key, and the page to show next."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    key: SecretStr = SecretStr("")  # without a limit: a refusal would show the text
+    to: str = Field("/", max_length=4_000)
+
+
+class TenantForm(BaseModel):
+    """The tenant that an operator chooses, and the page to show next."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    tenant: str = Field("", max_length=1_000)
+    to: str = Field("/", max_length=4_000)
+
+
+class ThemeForm(BaseModel):
+    """The theme; without one the browser's own applies."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    theme: str = Field("", max_length=20)
+    to: str = Field("/", max_length=4_000)
+
+
+@router.get(SIGN_IN)
+async def show_sign_in(request: Request, to: Annotated[str, Query(max_length=4_000)] = "/") -> Response:
+    """Show the sign-in page; a gateway without keys has none."""
+    if not isinstance(gateway_of(request).viewers, KeyHolders):
+        return RedirectResponse(within(request, to), HTTPStatus.SEE_OTHER)
+    return respond(request, "sign_in.html", {"title": "Sign in", "to": to}, status=HTTPStatus.OK)
+
+
+@router.post(SIGN_IN)
+async def sign_in(request: Request) -> Response:
+    """Exchange an API key for a session."""
+    gateway, form = gateway_of(request), await form_of(request, SignInForm)
+    if not isinstance(gateway.viewers, KeyHolders):
+        return RedirectResponse(within(request, form.to), HTTPStatus.SEE_OTHER)
+    try:
+        _require_safe(request)
+        key = await gateway.viewers.key_of(form.key.get_secret_value())
+    except Problem as problem:
+        values = {"title": "Sign in", "to": form.to, "error": str(problem)}
+        return respond(request, "sign_in.html", values, status=problem.code.status)
+    async with gateway.pool.session(NO_TENANTS) as session:
+        signed = await sign_ins.begin(session, key)
+    response = RedirectResponse(within(request, form.to), HTTPStatus.SEE_OTHER)
+    set_cookie(request, response, SESSION_COOKIE, signed.token, lasts_s=int(sign_ins.LIFETIME.total_seconds()))
+    return response
+
+
+def _require_safe(request: Request) -> None:
+    """Refuse a sign-in by plain HTTP from another machine: the key would travel in clear text.
+
+    Behind a proxy this request is plain HTTP, too. Then `Host`, or `Origin` if the proxy replaces `Host`, has the
+    HTTPS address of the gateway.
+
+    errors:  Problem
+    """
+    url = gateway_of(request).settings.gateway_url or ""
+    given = {(request.headers.get("Host") or "").lower(), host_of(request.headers.get("Origin", ""))}
+    is_by_proxy = url.startswith("https:") and host_of(url) in given
+    if request.url.scheme != "https" and not is_by_proxy and not is_loopback(request.url.hostname or ""):
+        raise Problem(
+            NOT_ALLOWED,
+            "a key must not travel by plain HTTP: reach the console by https, and behind a proxy set"
+            " SHARDCLOCK_GATEWAY_URL to its https address",
+        )
+
+
+@router.post("/sign-out")
+async def sign_out(request: Request) -> Response:
+    """End the session."""
+    gateway, token = gateway_of(request), request.cookies.get(SESSION_COOKIE, "")
+    if isinstance(gateway.viewers, KeyHolders) and sign_ins.is_token(token):
+        async with gateway.pool.session(NO_TENANTS) as session:
+            await sign_ins.end(session, token)
+        gateway.viewers.sessions.forget(token)
+    response = RedirectResponse(url_of(request, SIGN_IN), HTTPStatus.SEE_OTHER)
+    for name in (SESSION_COOKIE, TENANT_COOKIE):
+        drop_cookie(request, response, name)
+    return response
+
+
+@router.get("/account")
+async def show_account(request: Request, caller: Annotated[Caller, Depends(signed_in)], to: str = "/") -> Response:
+    """Show the caller's key and rights, and the choice of tenant and theme."""
+    return page(request, caller, "account.html", title="Account", to=to, live=False, personal=True)
+
+
+@router.post("/tenant")
+async def choose_tenant(request: Request, caller: Annotated[Caller, Depends(signed_in)]) -> Response:
+    """Choose the tenant of the next pages; an operator's key may act for each tenant."""
+    form = await form_of(request, TenantForm)
+    if not caller.is_operator:
+        raise Problem(NOT_ALLOWED, f"the key {caller.key}… is a tenant's; use a key that was made with --all-tenants")
+    if not is_tenant(form.tenant):
+        raise Problem(REFUSED, f"tenant {shortened(form.tenant)} is refused: it must be {NAME_RULE}")
+    response = RedirectResponse(within(request, form.to), HTTPStatus.SEE_OTHER)
+    set_cookie(request, response, TENANT_COOKIE, form.tenant, lasts_s=CHOICE_S)
+    return response
+
+
+@router.post("/theme")
+async def choose_theme(request: Request) -> Response:
+    """Choose the light or the dark theme, or the browser's own."""
+    form = await form_of(request, ThemeForm)
+    response = RedirectResponse(within(request, form.to), HTTPStatus.SEE_OTHER)
+    if form.theme in THEMES:
+        set_cookie(request, response, THEME, form.theme, lasts_s=YEAR_S)
+    else:
+        drop_cookie(request, response, THEME)
+    return response
+
+
+def sign_in_redirect(request: Request, to: str) -> Response:
+    """Send the browser to the sign-in page, and from there to the page that it has asked for."""
+    target = url_of(request, SIGN_IN, to=None if to == "/" else to)
+    return RedirectResponse(target, HTTPStatus.SEE_OTHER, headers={"Cache-Control": "no-store"})

@@ -1,0 +1,78 @@
+// Keeps an open page up to date: after an event of the gateway the page is fetched again, and <main> is changed in place.
+const REFRESH_MS = 2000;
+const RETRY_MS = 10000;
+const main = () => document.getElementById("main");
+let last = 0;
+let timer = 0;
+let isLive = false;
+
+const isInUse = (form) => form.contains(document.activeElement) || form.dataset.changed !== undefined;
+
+const callbacks = {
+  // The reader's own state stays: open details, and forms with input.
+  beforeAttributeUpdated: (name, node) => !(name === "open" && node.tagName === "DETAILS"),
+  beforeNodeMorphed: (node) => !(node.tagName === "FORM" && isInUse(node)),
+  beforeNodeRemoved: (node) => !(node.tagName === "FORM" && isInUse(node)),
+};
+
+async function refresh() {
+  timer = 0;
+  last = Date.now();
+  let answer;
+  try {
+    answer = await fetch(location.href, { headers: { Accept: "text/html" } });
+  } catch {
+    return;
+  }
+  if (answer.redirected) {
+    location.reload();
+    return;
+  }
+  if (!answer.ok) return;
+  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const fresh = page.getElementById("main");
+  if (!fresh) return;
+  showLive(fresh);
+  Idiomorph.morph(main(), fresh, { ignoreActiveValue: true, callbacks });
+}
+
+function changed() {
+  if (timer || document.hidden) return;
+  timer = setTimeout(refresh, Math.max(0, last + REFRESH_MS - Date.now()));
+}
+
+function showLive(part) {
+  const live = part.querySelector("#live");
+  if (!live) return;
+  live.hidden = false;
+  live.classList.toggle("off", !isLive);
+  live.textContent = isLive ? "Live" : "Not live";
+}
+
+function follow(url) {
+  const events = new EventSource(url);
+  const show = (now) => {
+    isLive = now;
+    showLive(document);
+  };
+  events.addEventListener("open", () => show(true));
+  events.addEventListener("error", () => {
+    show(false);
+    // A browser does not connect again after a refusal, such as 429, or after an error of a proxy.
+    if (events.readyState === EventSource.CLOSED) setTimeout(follow, RETRY_MS * (1 + Math.random()), url);
+  });
+  events.addEventListener("changed", changed);
+  addEventListener("pagehide", () => events.close());
+}
+
+document.addEventListener("input", (event) => {
+  const form = event.target.closest("form");
+  if (form) form.dataset.changed = "";
+});
+const live = document.body.dataset.live;
+if (live) {
+  follow(live);
+  document.addEventListener("visibilitychange", changed);
+  // A page from the browser's history has no stream any more.
+  addEventListener("pageshow", (event) => event.persisted && location.reload());
+}

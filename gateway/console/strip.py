@@ -1,0 +1,48 @@
+"""Draw a strip of a schedule's last firings as SVG: one bar for each, the higher the later it fired."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from shardclock_server.service.wording import counted
+from shardclock_server.sql.clients.firings import FIRINGS_MAX, PastFiring
+
+LATE_S = 1.0
+BAR_PX, HEIGHT_PX = 5, 24
+LOWEST_PX = 4
+HIGHEST_S = 3_600  # a bar of the full height
+KINDS = {"punctual": "on time", "late": "late", "skipped": "skipped"}
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """The bars as one path for each kind, and the same facts in a sentence."""
+
+    paths: Sequence[tuple[str, str]]
+    label: str
+
+
+def strip_of(firings: Sequence[PastFiring]) -> Strip:
+    """Draw at most 30 firings, given the newest first; the newest is at the right end of the strip."""
+    bars, numbers = dict.fromkeys(KINDS, ""), dict.fromkeys(KINDS, 0)
+    for place, firing in enumerate(reversed(firings), start=FIRINGS_MAX - len(firings)):
+        kind = _kind(firing)
+        numbers[kind] += 1
+        bars[kind] += f"M{place * BAR_PX + BAR_PX // 2} {HEIGHT_PX}v-{_height(firing)}"
+    shown = ", ".join(f"{numbers[kind]} {words}" for kind, words in KINDS.items())
+    label = f"last {counted(len(firings), 'firing')}: {shown}"
+    paths = [(kind, path) for kind, path in bars.items() if path]
+    return Strip(paths, label)
+
+
+def _kind(firing: PastFiring) -> str:
+    if firing.late_s is None:
+        return "skipped"
+    return "late" if firing.late_s > LATE_S else "punctual"
+
+
+def _height(firing: PastFiring) -> int:
+    if firing.late_s is None:
+        return HEIGHT_PX
+    share = math.log1p(max(0.0, firing.late_s) * 1_000) / math.log1p(HIGHEST_S * 1_000)
+    return LOWEST_PX + round((HEIGHT_PX - LOWEST_PX) * min(1.0, share))

@@ -1,0 +1,134 @@
+"""Test the pages of the cluster, the tenants and the keys: rows, verbs, records, and refusals."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.console import XSS, Browser, sign_in_as
+from tests.support.factories import add_holder, query, value
+
+ACTS = "select verb, interface, outcome, tenant_id, parameters from shardclock.audit order by act_id"
+
+
+async def acts(dsn: str) -> list[tuple[object, ...]]:
+    return [(row["verb"], row["interface"], row["outcome"]) for row in await query(dsn, ACTS)]
+
+
+async def test_the_page_shows_each_keeper_and_escapes_its_host(dsn: str, browser: Browser) -> None:
+    await add_holder(dsn, 1)
+    await query(dsn, "update shardclock.holders set host = $1", XSS)
+
+    shown = await browser.get("/cluster")
+    assert shown.status == 200, shown.main
+
+    shown.assert_escapes()
+    assert "0000000000000001" in shown.main
+    assert "serving" in shown.main
+
+
+async def test_an_operator_scales_sets_the_ramp_holds_and_releases(dsn: str, browser: Browser) -> None:
+    scaled = await browser.submit("/cluster/scale/shard", {"wanted": 3})
+    assert "3 shards wanted" in (await browser.follow(scaled)).text
+    bounded = await browser.submit("/cluster/scale/shard", {"min": 2, "max": 8, "target_per_s": 5_000})
+    assert "the forecast may ask for 2 to 8" in (await browser.follow(bounded)).text
+    ramped = await browser.submit("/cluster/ramp", {"per_s": 0})
+    assert "the timers are held back" in (await browser.follow(ramped)).text
+    await browser.submit("/cluster/ramp", {"per_s": ""})
+    held = await browser.submit("/cluster/hold", {"reason": XSS})
+    (await browser.follow(held)).assert_escapes()
+    assert await value(dsn, "select held_why from shardclock.identity") == XSS
+    asked = await browser.get("/cluster/release")
+    asked.assert_escapes()
+    assert "Belongs to" in asked.main
+    assert "Would belong to" in asked.main
+    assert asked.actions == ["/console/cluster/release"]
+    assert await value(dsn, "select held_why from shardclock.identity") == XSS
+    released = await browser.submit("/cluster/release")
+    assert "the database is released" in (await browser.follow(released)).text
+    assert "Nothing to release" in (await browser.get("/cluster/release")).main
+
+    assert await acts(dsn) == [
+        (verb, "console", "done") for verb in ("scale", "scale", "ramp", "ramp", "hold", "release")
+    ]
+    assert await value(dsn, "select ramp_per_s is null from shardclock.coordination")
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "word"),
+    [
+        ("/cluster/scale/shard", {"wanted": 0}, "840"),
+        ("/cluster/scale/shard", {}, "give either wanted"),
+        ("/cluster/scale/worker", {"min": 1, "max": 2}, "shards alone"),
+        ("/cluster/ramp", {"per_s": "fast"}, "per_s"),
+        ("/cluster/hold", {"reason": " "}, "reason"),
+        ("/cluster/hold", {"reason": "x", "force": "1"}, "force"),
+        ("/tenants/ada/set", {"timers_max": "-1"}, "timers"),
+    ],
+)
+async def test_a_refusal_has_the_sentence_of_the_api_and_is_recorded(
+    dsn: str, browser: Browser, path: str, fields: dict[str, object], word: str
+) -> None:
+    refused = await browser.submit(path, fields)
+
+    assert (refused.status, word in refused.main) == (422, True)
+    ((_, interface, outcome),) = await acts(dsn)
+    assert (interface, outcome) == ("console", "not done")
+
+
+async def test_limits_of_a_tenant_are_set_and_removed(dsn: str, browser: Browser) -> None:
+    name = "Ädä/'x"
+    path = "/tenants/%C3%84d%C3%A4%2F'x"
+    saved = await browser.submit(f"{path}/set", {"timers_max": 12, "rate_per_s": "0.5"})
+    shown = await browser.follow(saved)
+    assert f"the limits of tenant {name} are set" in shown.text.replace("&#39;", "'")
+    assert "timers 0 12" in shown.main
+    assert "instances 0 1,000,000" in shown.main
+    assert 'placeholder="1000000"' in shown.text
+    assert name in (await browser.get("/tenants")).main
+
+    removed = await browser.follow(await browser.submit(f"{path}/remove"))
+
+    assert "The limits of the gateway's settings apply" in removed.main
+    assert await acts(dsn) == [("tenants set", "console", "done"), ("tenants remove", "console", "done")]
+    assert (await browser.get("/tenant-usage?tenant=%0A")).status == 422
+
+
+async def test_keys_are_listed_without_their_secrets(dsn: str, locked_browser: Browser) -> None:
+    prefix = await sign_in_as(dsn, locked_browser, "admin", tenant=None)
+    await query(dsn, "update shardclock.api_keys set name = $1", XSS[:100])
+
+    shown = await locked_browser.get("/keys")
+
+    shown.assert_escapes(XSS[:100])
+    assert prefix in shown.main
+    assert "sck_" not in shown.text
+
+
+@pytest.mark.parametrize(
+    ("scope", "tenant", "path"),
+    [
+        ("admin", "ada", "/cluster"),
+        ("read", None, "/cluster"),
+        ("operate", None, "/tenants"),
+        ("admin", "ada", "/keys"),
+    ],
+)
+async def test_other_keys_see_neither_the_link_nor_the_page_nor_the_verbs(
+    dsn: str, locked_browser: Browser, scope: str, tenant: str | None, path: str
+) -> None:
+    await sign_in_as(dsn, locked_browser, scope, tenant=tenant)
+
+    assert f'href="/console{path}"' not in (await locked_browser.get("/account")).text
+    assert (await locked_browser.get(path)).status == 403
+    for verb in ("/cluster/ramp", "/cluster/hold", "/cluster/release", "/cluster/scale/shard", "/tenants/ada/set"):
+        assert scope == "operate" or (await locked_browser.submit(verb, {"reason": "x"})).status == 403
+    assert (await locked_browser.submit("/tenants/ada/remove")).status == 403
+    assert await value(dsn, "select count(*) from shardclock.identity where held_why is not null") == 0
+
+
+async def test_a_long_message_is_cut_so_that_the_browser_keeps_it(browser: Browser) -> None:
+    await browser.submit("/cluster/hold", {"reason": "😀" * 200})
+    held = await browser.submit("/cluster/hold", {"reason": "😁" * 200})
+
+    assert len(held.headers["Set-Cookie"]) < 4_096
+    assert "the database is on hold: 😁" in (await browser.follow(held)).text

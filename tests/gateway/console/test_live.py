@@ -1,0 +1,87 @@
+"""Test that open pages are told of changes by one poll for all, and that a stream ends with its session."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from itertools import pairwise
+
+import pytest
+
+from shardclock.log.async_reading import log_end
+from shardclock_server.gateway.console import live
+from shardclock_server.gateway.requests import key_lookups
+from shardclock_server.gateway.waits import changes
+from shardclock_server.sql.session import Session
+from tests.support.console import Browser, sign_in_as
+from tests.support.factories import BOUND_S, query, value
+from tests.support.gateways import Api
+
+CHANGED = b"event: changed"
+CANCEL = "select shardclock.cancel_timer(shardclock.schedule_timer(delay => 'PT1H'))"
+
+
+async def next_event(pieces: AsyncIterator[bytes]) -> bytes:
+    async with asyncio.timeout(BOUND_S):
+        async for piece in pieces:
+            if CHANGED in piece:
+                return piece
+    return b""
+
+
+async def test_a_record_of_the_log_is_told_to_all_viewers_by_one_poll(
+    dsn: str, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changes, "POLL_S", 0.05)
+    monkeypatch.setattr(live, "REFRESH_S", BOUND_S * 2)  # so an event means a record
+    polls = list[float]()
+
+    async def counted(session: Session) -> int:
+        polls.append(time.monotonic())
+        return await log_end(session)
+
+    monkeypatch.setattr(changes, "log_end", counted)
+    async with api.stream("/console/live") as first, api.stream("/console/live") as second:
+        events = [asyncio.create_task(next_event(pieces)) for pieces in (first, second)]
+        told: list[bytes] = []
+        async with asyncio.timeout(BOUND_S):
+            while len(told) < 2:
+                await query(dsn, CANCEL)
+                await asyncio.wait(events, timeout=0.2)
+                told = [event.result() for event in events if event.done()]
+
+    assert [CHANGED in event for event in told] == [True, True]
+    assert min(after - before for before, after in pairwise(polls)) >= 0.05, "one poll for both"
+
+
+async def test_without_a_record_a_viewer_is_told_after_the_refresh_time(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "REFRESH_S", 0.05)
+    async with api.stream("/console/live") as pieces:
+        assert CHANGED in await next_event(pieces)
+
+
+async def test_a_stream_ends_with_its_session_and_frees_its_slot(
+    dsn: str, locked: Api, locked_browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("REFRESH_S", "EVENT_S"):
+        monkeypatch.setattr(live, name, 0.05)
+    monkeypatch.setattr(key_lookups, "KNOWN_S", -1.0)
+    await sign_in_as(dsn, locked_browser)
+    token = next(cookie.value for cookie in locked_browser.cookies if cookie.key == "shardclock_session")
+    viewer = locked.with_headers(Cookie=f"shardclock_session={token}")
+    async with viewer.stream("/console/live") as pieces, asyncio.timeout(BOUND_S):
+        assert CHANGED in await next_event(pieces)
+        await query(dsn, "update shardclock.api_keys set revoked_at = now()")
+        async for _ in pieces:
+            pass
+
+    assert locked.gateway.wait_limit.in_use == 0
+    assert await value(dsn, "select count(*) from shardclock.console_sessions") == 1, "it ends by its key"
+
+
+async def test_a_stream_needs_a_session_and_is_no_page(locked_browser: Browser, browser: Browser) -> None:
+    assert (await locked_browser.get("/live")).status == 303
+    assert (await browser.submit("/live")).status == 405

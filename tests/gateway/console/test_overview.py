@@ -1,0 +1,141 @@
+"""Test the first page: the verdict, the coming timers, and the rows that need a person."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from shardclock_server.gateway.console.bars import chart_of
+from shardclock_server.service.overview import judge
+from shardclock_server.sql.metrics.coming import ComingTimers, count_coming
+from shardclock_server.sql.metrics.status import Status
+from tests.support.console import XSS, Browser, sign_in_as
+from tests.support.deliveries import bury, declare, let_die
+from tests.support.factories import add_timers, query
+from tests.support.sql_client import session
+
+WELL = Status(
+    pending=10, pending_estimated=False, paused=0, overdue=0, overdue_estimated=False, oldest_overdue_s=0.0,
+    left_by_outage=0, ramp_per_s=None, fired=100, lag_p50_ms=1.0, lag_p99_ms=5.0, lag_max_ms=9.0, last_fired_s=1.0,
+    shards_wanted=1, workers_wanted=0, deliveries=0, dead_letters=0, term=1, leader=1, leader_alive=True,
+    server_time=datetime(2027, 1, 1, tzinfo=UTC),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("status", "serving", "hold", "is_on_time", "word"),
+    [
+        (WELL, 1, None, True, "objective"),
+        (replace(WELL, lag_p99_ms=101.0), 1, None, False, "101.0 ms"),
+        (replace(WELL, lag_p99_ms=None), 1, None, True, "no timer is overdue"),
+        (replace(WELL, lag_p99_ms=900.0, fired=4), 1, None, True, "too few"),
+        (replace(WELL, lag_p99_ms=900.0, last_fired_s=240.0), 1, None, True, "too few"),
+        (replace(WELL, oldest_overdue_s=61.0), 1, None, False, "1 min 1 s"),
+        (WELL, 0, None, False, "no shard is running"),
+        (WELL, 1, "ON HOLD: billing is down", False, "billing is down"),
+    ],
+)
+def test_timers_are_on_time_if_none_is_overdue_and_the_lag_is_within_the_objective(
+    status: Status, serving: int, hold: str | None, is_on_time: bool, word: str
+) -> None:
+    verdict = judge(status, serving=serving, hold=hold)
+
+    assert (verdict.is_on_time, word in verdict.why) == (is_on_time, True)
+
+
+async def test_coming_timers_are_counted_by_minute_and_target(dsn: str) -> None:
+    await declare(dsn, "a", "b", "small0", "small1", "small2", "small3")
+    await add_timers(dsn, 3, "now() - interval '1 minute'")
+    await add_timers(dsn, 4, "now() + interval '30 seconds'", target="'a'")
+    await add_timers(dsn, 5, "now() + interval '29 minutes 30 seconds'", target="'b'")
+    await add_timers(dsn, 2, "now() + interval '31 minutes'", target="'b'")
+    await add_timers(dsn, 7, "now() + interval '90 seconds'", tenant_id="'eve'")
+    for number in range(4):
+        await add_timers(dsn, 1, "now() + interval '10 minutes 30 seconds'", target=f"'small{number}'")
+
+    async with session(dsn, "gateway") as reader:
+        found = await count_coming(reader, "default", with_jobs=False)
+        all_of_them = await count_coming(reader, None, with_jobs=True)
+
+    assert [it for it in found if it.minute != 11] == [
+        ComingTimers(0, "log", 3, False), ComingTimers(1, "a", 4, False), ComingTimers(30, "b", 5, False),
+    ]  # fmt: skip
+    assert sorted((it.target or "", it.timers) for it in found if it.minute == 11) == [
+        ("", 2), ("small0", 1), ("small1", 1),
+    ]  # fmt: skip
+    assert sum(it.timers for it in all_of_them) == 23
+
+
+def test_the_bars_of_a_minute_are_stacked_without_a_gap() -> None:
+    chart = chart_of([{"a": 60, "b": 30}, {}, {"b": 1}], [("a", 60), ("b", 31)])
+    low, high, small = chart.bars
+
+    assert (chart.largest, low.target, high.target) == (90, "a", "b")
+    assert low.y == high.y + high.height
+    assert (small.height, small.minute) == (1, 3)
+    assert chart_of([{}], []).bars == []
+
+
+async def test_the_page_shows_dead_letters_endpoints_and_coming_timers_of_the_tenant(
+    dsn: str, browser: Browser
+) -> None:
+    await let_die(dsn, 2)
+    endpoint = """
+        insert into shardclock.endpoints (tenant_id, name, url, secrets, policy, headers, disabled_at, disabled_why)
+        values ($1, 'billing', 'https://example.com', '{whsec_x}', '{}', '{}', now(), $2)
+    """
+    await query(dsn, endpoint, "default", XSS)
+    await query(dsn, endpoint, "eve", "of another tenant")
+    await add_timers(dsn, 4, "now() + interval '30 seconds'", target="'order.expired'")
+
+    shown = await browser.get("")
+
+    shown.assert_escapes()
+    assert "of another tenant" not in shown.text
+    assert re.search(r"order.expired\s+2", shown.main)
+    assert "too few firings of the last minute" in shown.main
+    assert re.search(r"order.expired\s+4", shown.main)
+    assert "4 in minute 1: order.expired" in shown.main
+
+
+async def test_no_number_of_other_rows_hides_a_target_or_an_endpoint_that_needs_a_person(
+    dsn: str, browser: Browser
+) -> None:
+    await bury(dsn, 1_010, "webhook:noise")
+    await bury(dsn, 2, "webhook:pay")
+    await query(dsn, "update shardclock.dead_letters set tenant_id = 'default'")
+    endpoints = """
+        insert into shardclock.endpoints (tenant_id, name, url, secrets, policy, headers, disabled_at, disabled_why)
+        select 'default', name, 'https://example.com', '{whsec_x}', '{}', '{}', disabled_at, left('closed', n)
+        from (
+            select 'a' || to_char(i, 'FM000') as name, null::timestamptz as disabled_at, null::integer as n
+            from generate_series(0, 99) i
+            union all
+            select 'zz-payments', now(), 6
+        ) e
+    """
+    await query(dsn, endpoints)
+
+    shown = (await browser.get("")).main
+
+    assert "webhook:noise 1,000 or more" in shown
+    assert "webhook:pay 2 " in shown
+    assert ("zz-payments" in shown, "a000" in shown) == (True, False)
+
+
+async def test_only_operators_see_the_installation(dsn: str, locked_browser: Browser) -> None:
+    await sign_in_as(dsn, locked_browser, tenant="ada")
+    assert "shards serve" not in (await locked_browser.get("")).main
+    tenants = (await locked_browser.get("")).main
+    assert ("Nothing: no dead letter" in tenants, "late job" in tenants) == (True, False)
+
+    await query(dsn, "update shardclock.identity set held_why = 'prices are wrong'")
+    await sign_in_as(dsn, locked_browser, tenant="eve")
+    held = (await locked_browser.get("")).main
+    assert ("On hold nothing fires" in held, "prices are wrong" in held) == (True, False)
+
+    await sign_in_as(dsn, locked_browser, "operate", tenant=None)
+    assert "shards serve" in (await locked_browser.get("")).main

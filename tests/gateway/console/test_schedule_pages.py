@@ -1,0 +1,115 @@
+"""Test the pages that make timers and schedules, and the list of schedules with its last firings."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from shardclock_server.gateway.console.strip import strip_of
+from shardclock_server.sql.clients.firings import PastFiring
+from tests.support.console import XSS, Browser
+from tests.support.factories import HolderClient, add_schedule, pending_rows, query
+from tests.support.gateways import Api
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+async def test_a_timer_is_made_from_the_form_and_a_repeated_request_makes_no_second_one(
+    dsn: str, browser: Browser
+) -> None:
+    form = await browser.get("/timers/new")
+    assert '<option value="log">' in form.text
+    fields = {
+        "delay": "PT1H", "name": "order-1", "target": "log", "on_conflict": "refuse", "payload": '{"order": 1}',
+        "idempotency_key": "k1",
+    }  # fmt: skip
+
+    first = await browser.submit("/timers/new", fields)
+    second = await browser.submit("/timers/new", fields)
+
+    (row,) = await pending_rows(dsn)
+    assert first.location == second.location == f"/console/timers/{row['timer_key']}"
+    assert (row["name"], row["target"], row["payload"]) == ("order-1", "log", '{"order": 1}')
+    shown = await browser.follow(first)
+    assert f"timer {row['timer_key']}: created, due" in shown.text
+
+
+async def test_a_refused_form_keeps_its_fields_and_has_the_sentence_of_the_api(
+    dsn: str, api: Api, browser: Browser
+) -> None:
+    async def refused(**fields: str) -> tuple[int, str]:
+        shown = await browser.submit("/timers/new", {"name": XSS, **fields})
+        assert 'value="&lt;script&gt;' in shown.text
+        assert "<script>alert" not in shown.text
+        return shown.status, shown.main
+
+    said = (await api.post("/v1/timers", {"delay": "soon"})).json["detail"]
+    assert ((answer := await refused(delay="soon"))[0], said in answer[1]) == (422, True)
+    assert "payload '{' is not JSON" in (await refused(delay="PT1H", payload="{"))[1]
+    assert "idempotency_key 'é' is refused" in (await refused(delay="PT1H", idempotency_key="é"))[1]
+    await browser.submit("/timers/new", {"delay": "PT1H", "name": "order-1"})
+    taken = await browser.submit("/timers/new", {"delay": "PT1H", "name": "order-1"})
+    assert taken.status == 409
+    assert len(await pending_rows(dsn)) == 1
+
+
+async def test_a_schedule_is_previewed_with_its_clock_changes_and_then_made(dsn: str, browser: Browser) -> None:
+    fields = {"schedule": "30 2 * * *", "zone": "Europe/Berlin", "missed": "skip", "name": "report"}
+
+    previewed = await browser.submit("/schedules/preview", fields)
+    assert "At 02:30 every day, Europe/Berlin" in previewed.main
+    assert previewed.text.count("<tr") == 11, "a header and ten occurrences"
+    assert 'value="30 2 * * *"' in previewed.text
+    in_march = await browser.submit("/schedules/preview", {**fields, "schedule": "30 2 25-31 3 *"})
+    assert 'class="marked"' in in_march.text
+    assert "which the clock skips" in in_march.main
+    assert await pending_rows(dsn) == []
+    wrong = await browser.submit("/schedules/preview", {**fields, "schedule": "30 2"})
+    assert (wrong.status, "has 2 fields" in wrong.main) == (422, True)
+    await browser.submit("/schedules/new", fields)
+
+    (row,) = await pending_rows(dsn)
+    assert (row["schedule"], row["zone"], row["missed"]) == ("30 2 * * *", "Europe/Berlin", "skip")
+
+
+async def test_a_schedule_is_listed_with_its_rule_and_its_last_firings(
+    dsn: str, shard: HolderClient, api: Api, browser: Browser
+) -> None:
+    await add_schedule(dsn)
+    await api.post("/v1/timers", {"delay": "PT1H", "name": "plain"})
+    await shard.fire((await shard.take()).claimed)
+
+    listed = await browser.get("/schedules")
+
+    assert "every hour, UTC R/PT1H" in listed.main
+    assert "plain" not in listed.main
+    assert "last 1 firing: 0 on time, 1 late, 0 skipped" in listed.text
+    one = await browser.get("/timers/by-name/beat")
+    assert "last 1 firing: 0 on time, 1 late" in one.text
+    assert "FIRED occurrence 1, due at" in one.main
+
+
+async def test_all_schedules_that_match_are_paused_and_other_timers_go_on(dsn: str, api: Api, browser: Browser) -> None:
+    await api.post("/v1/timers", {"schedule": "R/PT1H", "name": "report"})
+    await api.post("/v1/timers", {"delay": "PT1H", "name": "plain"})
+    listed = await browser.get("/schedules")
+    assert '<input type="hidden" name="only_schedules" value="true">' in listed.text
+
+    assert '<input type="hidden" name="state" value="pending">' in listed.text
+    counted = await browser.submit("/timers/bulk/pause?dry_run=true", {"only_schedules": "true"})
+    (token,) = re.findall(r'name="token" value="([^"]*)"', counted.text)
+    await browser.submit("/timers/bulk/pause", {"only_schedules": "true", "token": token})
+
+    paused = await query(dsn, "select name from shardclock.timers where paused_due_date is not null")
+    assert [row["name"] for row in paused] == ["report"]
+
+
+def test_a_strip_has_a_bar_for_each_firing_and_the_oldest_comes_first() -> None:
+    def firing(late_s: float | None) -> PastFiring:
+        return PastFiring(NOON + timedelta(hours=1), "SKIPPED" if late_s is None else "TRIGGERED", NOON, 1, late_s, 0)
+
+    strip = strip_of([firing(None), firing(7_200.0), firing(0.0)])
+
+    assert dict(strip.paths) == {"punctual": "M137 24v-4", "late": "M142 24v-24", "skipped": "M147 24v-24"}
+    assert strip.label == "last 3 firings: 1 on time, 1 late, 1 skipped"
+    assert strip_of([]).paths == []

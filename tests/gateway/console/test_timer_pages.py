@@ -1,0 +1,256 @@
+"""Test the pages of timers: search, one timer with its story, its verbs, and changes of all that match."""
+
+from __future__ import annotations
+
+import json
+import re
+from urllib.parse import quote
+
+import pytest
+
+from shardclock_server.service import keys
+from shardclock_server.sql.keys.keys import WantedKey
+from shardclock_server.sql.session import Session
+from tests.support.console import XSS, Browser
+from tests.support.factories import query, value
+from tests.support.gateways import Api
+
+HOUR = {"delay": "PT1H"}
+NAMES = ["a/b % c\"d'e", "{}{{x}}", "naïve 🚀 مرحبا é", "n" * 200]
+
+
+async def made(api: Api, **fields: object) -> int:
+    """Schedule a timer, due in an hour if no date is given."""
+    given = fields if {"due_date", "delay", "schedule"} & fields.keys() else {**HOUR, **fields}
+    done = await api.post("/v1/timers", given)
+    assert done.status in (200, 201), done
+    key: int = done.json["timer_key"]
+    return key
+
+
+async def key_of(owner: Session, tenant: str, *scopes: str) -> str:
+    """Make an API key."""
+    return (await keys.make(owner, WantedKey(tenant, "night", scopes))).text
+
+
+async def recorded(dsn: str) -> list[str]:
+    """List the intents in the log."""
+    return [row["intent"] for row in await query(dsn, "select intent from shardclock.command_log order by position")]
+
+
+async def test_a_search_finds_timers_by_the_filter_in_its_url(api: Api, browser: Browser) -> None:
+    await made(api, name="order-1", due_date="2030-01-31T08:00:00Z")
+    await made(api, name="invoice-1", due_date="2031-01-31T08:00:00Z")
+    await made(api, name="report", schedule="R/P1D")
+    await api.post("/v1/timers/by-name/order-1/pause")
+
+    both = await browser.get("/timers?name_contains=-1&state=pending")
+    assert ("invoice-1" in both.main, "order-1" in both.main) == (True, False)
+    assert "order-1" in (await browser.get("/timers?state=paused")).main
+    only = (await browser.get("/timers?only_schedules=true")).main
+    assert ("report" in only, "R/P1D" in only, "invoice-1" in only) == (True, True, False)
+    window = (await browser.get("/timers?due_from=2031-01-01T00%3A00%3A00Z")).main
+    assert ("invoice-1" in window, "report" in window) == (True, False)
+    nothing = await browser.get("/timers?name_prefix=nothing")
+    assert "No timer matches." in nothing.main
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [("due_from=soon", "due_from 'soon'"), ("state=odd", "'odd' is unknown"), ("colour=red", "colour")],
+)
+async def test_a_wrong_filter_is_a_sentence_and_the_form_keeps_the_input(
+    browser: Browser, wrong: str, words: str
+) -> None:
+    shown = await browser.get(f"/timers?{wrong}&name_prefix=order-")
+
+    assert shown.status == 422
+    assert words in shown.main
+    assert 'value="order-"' in shown.text
+
+
+async def test_a_long_list_has_pages_of_fifty(api: Api, browser: Browser) -> None:
+    lines = "\n".join(json.dumps({"delay": "PT1H", "name": f"n{number:03}"}) for number in range(51))
+    await api.post("/v1/timers/bulk", lines.encode(), Content_Type="application/x-ndjson")
+
+    first = await browser.get("/timers?name_prefix=n")
+    (following,) = re.findall(r'href="/console([^"]*)" rel="next"', first.text)
+    second = await browser.get(following.replace("&amp;", "&"))
+
+    assert (first.text.count("<tr>"), second.text.count("<tr>")) == (51, 2)
+    assert "name_prefix=n" in following
+    assert len(first.text.encode()) < 20_480, "with style and scripts the first load is about 40 KiB"
+    assert 'rel="next"' not in second.text
+
+
+async def test_a_timer_shows_its_story_its_rule_and_its_next_occurrences(api: Api, browser: Browser) -> None:
+    await made(api, name="report", schedule="0 8 * * MON", zone="Europe/Berlin", payload={"shop": 7})
+    await api.post("/v1/timers/by-name/report/pause", {"reason": "the shop is closed"})
+
+    paused = (await browser.get("/timers/by-name/report")).main
+    assert "PAUSED it was paused at" in paused
+    assert "(the shop is closed)" in paused
+    assert "at 08:00 on Monday, Europe/Berlin 0 8 * * MON" in paused
+    assert "Next occurrences" not in paused
+    assert '{"shop": 7}' in paused
+
+    await api.post("/v1/timers/by-name/report/resume")
+    resumed = (await browser.get("/timers/by-name/report?at=")).main  # another URL than that of the cached page
+    assert resumed.count("08:00:00+0") >= 5, "five Mondays in local time"
+    before = await browser.get("/timers/by-name/report?at=2020-01-01T00:00:00Z")
+    assert "NOT_YET_MADE" in before.main
+    planned = await browser.get("/timers/by-name/report?at=2200-01-01T00:00:00Z")
+    assert "PLANNED" in planned.main, "computed in a thread, because it counts the occurrences of many years"
+    wrong = await browser.get("/timers/by-name/report?at=then")
+    assert (wrong.status, "at 'then'" in wrong.main) == (422, True)
+
+
+async def test_the_verbs_of_a_timer_change_it_and_say_so(dsn: str, api: Api, browser: Browser) -> None:
+    key = await made(api, due_date="2030-01-31T08:00:00Z")
+    page = f"/timers/{key}"
+
+    async def done(verb: str, **fields: object) -> str:
+        return (await browser.follow(await browser.submit(f"{page}/{verb}", fields))).text
+
+    assert f"timer {key}: PAUSED" in await done("pause", reason="strike")
+    assert f"timer {key}: PENDING" in await done("resume")
+    assert f"timer {key}: RESCHEDULED, due 2030-01-31 09:00:00.000Z" in await done("move", shift="PT1H")
+    assert f"timer {key}: due now" in await done("run")
+    assert f"timer {key}: CANCELED" in await done("cancel", reason="order was paid")
+    assert await recorded(dsn) == ["PAUSED", "RESUMED", "RESCHEDULED", "RESCHEDULED", "CANCELED"]
+    reasons = await query(
+        dsn, "select detail ->> 'reason' as reason from shardclock.command_log where detail ? 'reason'"
+    )
+    assert [row["reason"] for row in reasons] == ["strike", "order was paid"]
+    ended = await browser.submit(f"{page}/pause")
+    assert ended.status == 409
+    assert f"timer {key} is CANCELED" in ended.main
+    assert "/cancel" not in (await browser.get(page)).text
+
+
+async def test_a_move_without_exactly_one_destination_is_refused_in_the_words_of_the_api(
+    api: Api, browser: Browser
+) -> None:
+    key = await made(api)
+
+    refused = await browser.submit(f"/timers/{key}/move", {"shift": "PT1H", "delay": "PT1H"})
+
+    said = (await api.patch(f"/v1/timers/{key}", {"shift": "PT1H", "delay": "PT1H"})).json["detail"]
+    assert refused.status == 422
+    assert said in refused.main
+
+
+async def test_all_timers_that_match_are_counted_first_and_changed_then(dsn: str, api: Api, browser: Browser) -> None:
+    for number in range(3):
+        await made(api, name=f"order-{number}")
+    await made(api, name="other")
+    chosen = {"name_prefix": "order-", "reason": "strike"}
+
+    counted = await browser.submit("/timers/bulk/cancel?dry_run=true", chosen)
+    assert "3 pending or paused timers match. Nothing is cancelled yet." in counted.main
+    assert "Refresh" not in counted.main, "the answer to a form has no address of its own"
+    (token,) = re.findall(r'name="token" value="([^"]*)"', counted.text)
+    assert await recorded(dsn) == []
+    done = await browser.submit("/timers/bulk/cancel", {**chosen, "token": token})
+
+    assert "3 timers were cancelled" in (await browser.follow(done)).text
+    assert await recorded(dsn) == ["CANCELED"] * 3
+    acts = await query(dsn, "select interface, verb, outcome from shardclock.audit")
+    assert [tuple(row) for row in acts] == [("console", "cancel", "done")]
+    again = await browser.submit("/timers/bulk/cancel", chosen)
+    assert (again.status, "token is missing" in again.main) == (422, True)
+
+
+async def test_a_change_of_all_that_match_keeps_to_the_state_of_the_list(dsn: str, api: Api, browser: Browser) -> None:
+    for number in range(3):
+        await made(api, name=f"order-{number}")
+    await api.post("/v1/timers/by-name/order-1/pause")
+
+    listed = await browser.get("/timers?state=paused&name_prefix=order-")
+    fields = dict(re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)">', listed.text))
+    assert fields == {"state": "paused", "name_prefix": "order-"}
+    assert ("/bulk/resume" in listed.text, "/bulk/pause" in listed.text) == (True, False)
+    counted = await browser.submit("/timers/bulk/cancel?dry_run=true", fields)
+    assert "1 paused timer matches" in counted.main
+    (token,) = re.findall(r'name="token" value="([^"]*)"', counted.text)
+    other = await browser.submit("/timers/bulk/cancel", {**fields, "state": "pending", "token": token})
+    assert (other.status, "is not of this request" in other.main) == (422, True)
+    await browser.submit("/timers/bulk/cancel", {**fields, "token": token})
+
+    assert [row["name"] for row in await query(dsn, "select name from shardclock.timers order by name")] == [
+        "order-0", "order-2",
+    ]  # fmt: skip
+    assert "/bulk/pause" in (await browser.get("/timers?name_prefix=order-")).text
+
+
+async def test_each_text_of_a_tenant_is_escaped(dsn: str, api: Api, browser: Browser) -> None:
+    await made(api, name=XSS, payload={"x": XSS})
+    await api.post(f"/v1/timers/by-name/{quote(XSS, safe='')}/pause", {"reason": XSS})
+
+    (await browser.get("/timers?state=paused")).assert_escapes()
+    one = await browser.get(f"/timers/by-name/{quote(XSS, safe='')}")
+    one.assert_escapes()
+    assert one.main.count(XSS) >= 3, "title, name and reason"
+    (await browser.get(f"/timers?name_prefix={quote(XSS)}&state=paused")).assert_escapes()
+    counted = await browser.submit("/timers/bulk/resume?dry_run=true", {"name_prefix": XSS})
+    counted.assert_escapes()
+
+
+@pytest.mark.parametrize("name", NAMES, ids=["signs", "braces", "scripts", "long"])
+async def test_a_timer_of_any_name_has_a_page_and_verbs(dsn: str, api: Api, browser: Browser, name: str) -> None:
+    await made(api, name=name, schedule="R/P1D")
+
+    listed = await browser.get("/timers")
+    (link,) = re.findall(r'href="/console(/timers/by-name/[^"]*)"', listed.text)
+    assert name in (await browser.get(link)).main
+    done = await browser.submit(f"{link}/pause")
+    assert name in (await browser.follow(done)).main
+    assert await recorded(dsn) == ["PAUSED"]
+
+
+async def test_a_name_changes_neither_the_order_nor_the_links_of_its_page(api: Api, browser: Browser) -> None:
+    turned = "refund \u202e0001 RUE"
+    await made(api, name=turned)
+    await api.post(f"/v1/timers/by-name/{quote(turned)}/cancel")
+    keys_of_dots = [await made(api, name=name, schedule="R/P1D") for name in (".", "..")]
+
+    ended = (await browser.get("/timers?state=canceled")).text
+    (path,) = re.findall(r'href="/console(/timers/[0-9]+)"', ended)
+    one = await browser.get(path)
+    assert f"<h1><bdi>Timer {turned}</bdi> <span" in one.text
+    facts = one.main.partition("Facts")[2]
+    assert ("Was due" in facts, " in 59 min" in facts, " in 1 h" in facts) == (True, False, False)
+    for page in ("/timers", "/schedules"):
+        listed = (await browser.get(page)).text
+        for key in keys_of_dots:
+            assert f'href="/console/timers/{key}"' in listed
+    dotted = await browser.get(f"/timers/{keys_of_dots[0]}")
+    assert (dotted.status, "/timers/by-name/" in dotted.text) == (200, False)
+
+
+async def test_a_reader_sees_no_verb_and_is_refused(
+    dsn: str, owner: Session, locked: Api, locked_browser: Browser
+) -> None:
+    writer = locked.with_headers(Authorization=f"Bearer {await key_of(owner, 'acme', 'read', 'write')}")
+    key = await made(writer, name="order-1")
+    await locked_browser.sign_in(await key_of(owner, "acme", "read"))
+
+    for page in ("/timers", f"/timers/{key}", "/timers/by-name/order-1", "/schedules"):
+        shown = await locked_browser.get(page)
+        assert (shown.status, [it for it in shown.actions if "/timers" in it]) == (200, [])
+    for verb in ("cancel", "pause", "resume", "run", "move", "operate"):
+        assert (await locked_browser.submit(f"/timers/{key}/{verb}", {})).status == 403
+    for path in ("/timers/bulk/cancel?dry_run=true", "/timers/new", "/schedules/new"):
+        assert (await locked_browser.submit(path, {})).status == 403
+    assert await value(dsn, "select count(*) from shardclock.command_log") == 0
+
+
+async def test_the_timer_of_another_tenant_is_unknown(owner: Session, locked: Api, locked_browser: Browser) -> None:
+    writer = locked.with_headers(Authorization=f"Bearer {await key_of(owner, 'acme', 'read', 'write')}")
+    key = await made(writer, name="order-1")
+    await locked_browser.sign_in(await key_of(owner, "eve", "read", "write"))
+
+    assert "order-1" not in (await locked_browser.get("/timers")).main
+    for page in (f"/timers/{key}", "/timers/by-name/order-1", f"/timers/{2**63}"):
+        assert (await locked_browser.get(page)).status == 404
+        assert (await locked_browser.submit(f"{page}/cancel")).status == 404

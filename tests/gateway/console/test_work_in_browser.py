@@ -1,0 +1,68 @@
+"""Test the filled pages of deliveries, endpoints, jobs and the audit in a real browser, and a verb without scripts."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.support.chromium import chromium, watched
+from tests.support.console import XSS
+from tests.support.deliveries import HANDLER, add_deliveries, bury, declare
+from tests.support.factories import query, value
+from tests.support.gateways import Api
+from tests.support.job_runs import declare as declare_jobs
+from tests.support.jobs import job_spec
+
+FAILURES = json.dumps([{"at": "2027-01-31T08:00:00+00:00", "attempt": 1, "reason": XSS, "worker": "f00d"}])
+FILLED = (
+    "/deliveries", "/deliveries/2", "/deliveries/retry", "/dead-letters", "/dead-letters/1", "/dead-letters/redrive",
+    "/dead-letters/discard", "/endpoints", "/endpoints/billing", "/endpoints/billing/attempts", "/jobs",
+    "/jobs/refresh", "/jobs/refresh/runs/1.1", "/audit",
+)  # fmt: skip
+RUN = """
+    insert into shardclock.job_runs (
+        timer_key, claims, job, outcome, attempt, scheduled_at, started_at, running_at, reason, log, progress
+    )
+    select i, 1, 'refresh', 'FAILED', 1, now(), now(), now(), $1, $1, 0.5
+    from generate_series(1, 9) i
+"""
+
+
+@pytest.fixture
+async def filled(dsn: str, api: Api) -> Api:
+    """Fill each list with rows, with texts that a tenant chose."""
+    await declare(dsn, HANDLER)
+    await declare_jobs(dsn, job_spec(every_s=3600.0))
+    await query(dsn, RUN, XSS)
+    await api.post("/v1/endpoints", {"name": "billing", "url": "https://billing.example.com/hooks"})
+    columns = {"failed_attempts": "1", "name": f"$${XSS}$$", "failures": f"$${FAILURES}$$::jsonb"}
+    at = {"next_attempt_at": "now() + interval '1 h'"}
+    await add_deliveries(dsn, 3, "webhook:billing", tenant_id="'default'", **columns, **at)
+    await bury(dsn, 3)
+    changed = "update shardclock.dead_letters set tenant_id = 'default', name = $1, reason = $1, failures = $2::jsonb"
+    await query(dsn, changed, XSS, FAILURES)
+    return api
+
+
+@pytest.mark.slow
+async def test_filled_pages_are_sound_on_a_small_screen(filled: Api) -> None:
+    async with chromium() as browser, watched(browser, viewport={"width": 320, "height": 640}) as opened:
+        for path in FILLED:
+            await opened.open(f"{filled.url}/console{path}")
+            for summary in await opened.page.locator("details.verb > summary").all():
+                await summary.click()
+            await opened.assert_sound()
+
+
+@pytest.mark.slow
+async def test_dead_letters_are_discarded_without_javascript(dsn: str, filled: Api) -> None:
+    async with chromium() as browser, watched(browser, java_script_enabled=False) as opened:
+        page = opened.page
+        await opened.open(f"{filled.url}/console/dead-letters")
+        await page.get_by_role("link", name="Discard all that match").click()
+        await page.get_by_label("Reason").fill("sent by hand")
+        await page.get_by_role("button", name="Discard 3").click()
+        assert "3 dead letters discarded" in await page.get_by_role("status").inner_text()
+
+    assert await value(dsn, "select count(*) from shardclock.dead_letters") == 0
