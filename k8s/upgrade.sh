@@ -1,16 +1,19 @@
 #!/usr/bin/env bash
-# Brings up one colour of an overlay's two Ray clusters, gives it the lead, and takes the other colour down: the first
-# installation, each upgrade, and the way back, which is an upgrade to the colour you came from.
+# Starts one colour of an overlay's two Ray clusters, gives it the lead, and removes the other colour: the first
+# installation, each upgrade, and the way back, which is an upgrade to the former colour.
 #
 #   k8s/upgrade.sh OVERLAY COLOUR        k8s/upgrade.sh prod green
 #
-# Safe to stop and to start again at any point: each step looks first whether it is done. No timer is lost or fired
-# twice wherever it stops, because the two clusters meet in Postgres.
+# Safe to stop and to start again at any point: each step first checks whether it is done. No timer is lost or fired
+# twice at any stop, because the two clusters meet in Postgres.
 set -euo pipefail
 cd "$(dirname "$0")"
 
-WAIT_S=${WAIT_S:-600} # for a node to be found, the image to be pulled, and Ray to start
-LOOK_S=${LOOK_S:-2}   # between two looks
+WAIT_S=${WAIT_S:-600} # the time to find a node, pull the image, and start Ray
+LOOK_S=${LOOK_S:-2}   # between two checks
+# Of each head: its UID, whether Ray runs in it, and since when it ends.
+HEADS='{range .items[*]}{.metadata.uid}/{.status.containerStatuses[?(@.name=="ray-head")].ready}/{.metadata.deletionTimestamp}{"\n"}{end}'
+told= # the errors of the last failed poll
 
 main() {
     [ $# -eq 2 ] || refuse 2 "say which overlay and which colour: $0 OVERLAY COLOUR, such as $0 prod green"
@@ -26,13 +29,13 @@ main() {
     check_image
     check_roles
     step "what both clusters share, and the schema" share
-    step "the $colour Ray cluster" apply "overlays/$overlay/$colour"
+    step "the $colour Ray cluster" bring_up
     step "its coordinator and its $keepers, standing by or serving" wait_until is_warm
     if exists raycluster "$old"; then
         step "the lead to the $colour cluster" in_cluster shardclock switch "$new" --wait 120
     fi
     step "every slot with its living $keepers" wait_until is_serving
-    # Its policies are there longer than itself, if this was stopped between the two.
+    # Its policies may outlive it, if this script was stopped between the two deletions.
     if exists raycluster "$old" || exists networkpolicy "shardclock-ray-$other"; then
         step "an end to the $other Ray cluster" end_old
     fi
@@ -55,7 +58,7 @@ check_colour() {
     esac
 }
 
-# KubeRay replaces no running pod: a cluster that is there goes on with its old image, whatever is applied.
+# KubeRay replaces no running pod: an existing cluster keeps its old image after an apply.
 check_image() {
     local runs wanted
     exists raycluster "$new" || return 0
@@ -74,9 +77,9 @@ way_out() {
     fi
 }
 
-# Which keepers the new cluster has: workers only if it has pods for them. Those of an app are wanted once boot has declared
-# its handlers. Without an app none are wanted, until a tenant has an endpoint. Engines run where shards do, and are wanted
-# once a process is deployed: without them all instances would stand still.
+# The keepers of the new cluster: workers only if it has pods for them. An app's workers are wanted once boot has
+# declared its handlers. Without an app none are wanted until a tenant has an endpoint. Engines run on the shards' pods,
+# and are wanted once a process is deployed: without them all instances would stand still.
 check_roles() {
     case $manifests in
         *"groupName: workers"*) roles="shard worker engine" keepers="shards, workers and engines" ;;
@@ -88,27 +91,27 @@ check_roles() {
     esac
 }
 
-# Nothing is lost without workers, but nothing is called either, and this may be why an upgrade is made.
+# Without workers no delivery is lost, but none is called either, and this may be the reason for the upgrade.
 tell_of_workers() {
     local wanted
     [ "$roles" = "shard engine" ] || return 0
     wanted=$(number workers_wanted "$(in_cluster shardclock status --json)")
     [ "$wanted" -eq 0 ] ||
-        say "deliveries wait: $wanted workers are wanted for handlers or endpoints, and there is no pod for them; docs/operate/kubernetes.md, \"Your app\""
+        say "deliveries wait: $wanted workers are wanted for handlers or endpoints, and there is no pod for them; docs/operate/kubernetes-app.md"
 }
 
-# The namespace first: without it there is nowhere to keep the secrets. One that is there keeps its labels: applied
-# without them, it would lose those that it was given. The overlay's own three, PodSecurity's, come with the apply.
+# The namespace first: without it the secrets have no place. An existing one keeps its labels: an apply without them
+# would remove labels that others have set. The overlay's own three, PodSecurity's, come with the apply.
 share() {
-    exists namespace "$namespace" || kubectl create namespace "$namespace"
+    exists namespace "$namespace" || kubectl create namespace "$namespace" --save-config
     check_secrets
-    # A Job can't be changed, only made anew.
+    # A Job can't be changed, only made again.
     on delete job shardclock-migrate --ignore-not-found --wait
     apply "overlays/$overlay"
     on wait job/shardclock-migrate --for=condition=complete --timeout="${WAIT_S}s" > /dev/null ||
         refuse 4 "the schema was not brought up to date in $WAIT_S s: \`kubectl -n $namespace logs job/shardclock-migrate\` says why"
     rolled_out shardclock-metrics
-    # Those that lack a right, or their image, never serve, and the old ones go on beside them.
+    # New ones without a right or an image never serve, and the old ones go on beside them.
     ! exists deployment shardclock-gateway || rolled_out shardclock-gateway
 }
 
@@ -121,25 +124,47 @@ check_secrets() {
     local name key
     while read -r name key; do
         has secret "$name" "jsonpath={.data.${key//./\\.}}" ||
-            refuse 2 "the secret $name with the key $key is missing in namespace $namespace: make it as docs/operate/kubernetes.md says"
+            refuse 2 "the secret $name with the key $key is missing in namespace $namespace: make it as docs/operate/kubernetes-kustomize.md says"
     done < <(grep -v '^#' "overlays/$overlay/secrets")
 }
 
-# As many actors as are wanted have registered, with slots or, while the other colour leads, without.
-is_warm() { all_have '(null|[0-9])'; }
+# The wanted number of actors has registered, with slots or, while the other colour leads, without.
+is_warm() {
+    find_head && [ -n "$head" ] && all_have '(null|[0-9])' && warm_head=$head
+}
 
-is_serving() { all_have '[0-9]'; }
+# After a change of the head the registered keepers end soon, because they belong to the Ray of the former head.
+is_serving() {
+    find_head && [ -n "$head" ] || return 1
+    [ "$head" = "$warm_head" ] ||
+        refuse 3 "another head runs in $new than the one that was warm, so its keepers start again: nothing was taken down; run this again"
+    all_have '[0-9]'
+}
 
-# As many keepers of each role as are wanted have registered with the new cluster, and their part of the slots is such.
+# Sets `head` to the UID of the head that runs and is not about to end, or to nothing.
+find_head() {
+    ask on get pods --selector="ray.io/cluster=$new,ray.io/node-type=head" --output="jsonpath=$HEADS" &&
+        head=$(sed -n 's:/true/$::p' <<< "$answer")
+}
+
+# Sets `answer`. A failed question prints its errors once, and again only if they change.
+ask() {
+    ! answer=$("$@" 2>&1) || return 0
+    [ "$answer" = "$told" ] || say "$answer"
+    told=$answer
+    return 1
+}
+
+# The wanted number of keepers of each role has registered with the new cluster, and their parts match the pattern $1.
 all_have() {
-    local status role wanted least
-    status=$(in_cluster shardclock status --json) || return 1
+    local role wanted least
+    ask in_cluster shardclock status --json || return 1
     for role in $roles; do
-        wanted=$(number "${role}s_wanted" "$status")
+        wanted=$(number "${role}s_wanted" "$answer")
         least=0
         [ "$role" != shard ] || least=1
         [ "$role" != worker ] || least=$least_workers
-        [ "$wanted" -ge "$least" ] && [ "$(count "$role" "$1" "$status")" -ge "$wanted" ] || return 1
+        [ "$wanted" -ge "$least" ] && [ "$(count "$role" "$1" "$answer")" -ge "$wanted" ] || return 1
     done
 }
 
@@ -153,7 +178,7 @@ number() {
     echo "${found:-0}"
 }
 
-# Its network policies last: until its pods are gone, their calls go on, and reach what those allow.
+# Its network policies last: until its pods are gone, their calls go on, and need these policies.
 end_old() {
     on delete raycluster "$old" --ignore-not-found --wait --timeout="${WAIT_S}s"
     on wait pod --selector="ray.io/cluster=$old" --for=delete --timeout="${WAIT_S}s" ||
@@ -172,9 +197,28 @@ wait_until() {
 
 apply() { kubectl apply --kustomize "$1"; }
 
+# A new RayCluster would adopt the ending pods of a deleted one of the same name: its workers would join a head that
+# ends within a minute. If Ray's autoscaler decides the number of pods, the manifests have none, and Kubernetes would
+# set it to 0: so the present number is applied, too.
+bring_up() {
+    local replicas=
+    if exists raycluster "$new"; then
+        replicas=$(on get raycluster "$new" --output="jsonpath={.spec.workerGroupSpecs[?(@.groupName==\"shards\")].replicas}") ||
+            refuse 3 "the number of pods of $new could not be asked: kubectl says why above; nothing was taken down"
+    else
+        on wait pod --selector="ray.io/cluster=$new" --for=delete --timeout="${WAIT_S}s" ||
+            refuse 3 "pods of an earlier $new are not gone within $WAIT_S s: \`kubectl -n $namespace get pods\` shows them; nothing was taken down"
+    fi
+    if [ -n "$replicas" ] && grep -q 'enableInTreeAutoscaling: true' <<< "$manifests"; then
+        sed -E "s/^( *)(- |  )groupName: shards$/&\\n\\1  replicas: $replicas/" <<< "$manifests" | kubectl apply --filename=-
+    else
+        apply "overlays/$overlay/$colour"
+    fi
+}
+
 exists() { has "$1" "$2" name; }
 
-# A question that fails is no answer: taken for a no, it would leave out the switch, or say that all is done.
+# A failed question is not a "no": taken as one, it would skip the switch, or report that all is done.
 has() {
     local found
     found=$(on get "$1" "$2" --ignore-not-found --output="$3") ||

@@ -1,7 +1,7 @@
 # ruff: noqa: INP001 - a program of its own, in no package
-"""Print the installed distributions that a project doesn't need when it runs: the tools of those who develop it.
+"""Print the installed distributions that a project doesn't need at run time: the tools for its development.
 
-The lock pins both kinds in one file, so the image installs all of it, with its hashes, and then takes these away.
+The lock pins both kinds in one file, so the image installs all of them, with hashes, and then removes these.
 """
 
 import re
@@ -10,18 +10,18 @@ from importlib.metadata import distribution, distributions
 
 from packaging.requirements import Requirement
 
-KEPT = frozenset({"pip"})  # takes the others away, and goes last
+KEPT = frozenset({"pip"})  # removes the others, and is removed last
 
 
 def main() -> None:
-    """Name them on one line, for `pip uninstall`."""
+    """Print them on one line, for `pip uninstall`."""
     needed = closure(sys.argv[1])
     found = {normal(dist.metadata["Name"]) for dist in distributions()}
     sys.stdout.write(" ".join(sorted(found - needed - KEPT)) + "\n")
 
 
 def closure(project: str) -> set[str]:
-    """Follow a project's requirements, as this interpreter and platform read them."""
+    """Return a project's requirements and theirs, for this interpreter and platform."""
     needed: set[str] = set()
     waiting = [Requirement(project)]
     while waiting:
@@ -39,7 +39,7 @@ def closure(project: str) -> set[str]:
 
 
 def normal(name: str) -> str:
-    """Spell a name in the one way that compares."""
+    """Normalize a name for comparisons."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 

@@ -1,8 +1,10 @@
-"""Prove what workers and an app add to an overlay: pods, locked as the shards' are, in our image or the app's."""
+"""Test the pods for workers in an overlay: locked like the shards' pods, with our image or the app's."""
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
 import shutil
 from copy import deepcopy
 from pathlib import Path
@@ -34,12 +36,12 @@ from tests.support.manifests import (
 )
 
 RESOURCE = "shardclock_workers"
-DOCS = (ROOT / "docs/operate/kubernetes.md").read_text()
-RAYS_OWN_END_S = 30  # how long Ray takes at most to end a node
+DOCS = (ROOT / "docs/operate/kubernetes-app.md").read_text()
+RAYS_OWN_END_S = 30  # the longest time in which Ray ends a node
 
 
 def colours_of(overlays: list[str]) -> pytest.MarkDecorator:
-    """Name each colour of these overlays as `path`."""
+    """Run a test for each colour of these overlays; `path` is its directory."""
     return pytest.mark.parametrize("path", [f"overlays/{it}/{colour}" for it in overlays for colour in COLOURS])
 
 
@@ -54,13 +56,13 @@ def cluster_of(path: str) -> Object:
 
 
 def environment_of_boot(path: str) -> dict[str, str | None]:
-    """Read the environment of the container `boot`, without what is taken from elsewhere."""
+    """Read the literal environment variables of the container `boot`."""
     (boot,) = group_of(cluster_of(path), "head")["template"]["spec"]["initContainers"]
     return {it["name"]: it.get("value") for it in boot["env"]}
 
 
 @each_colour_with_an_app
-def test_its_image_is_that_of_workers_and_of_boot_and_of_nobody_else(path: str) -> None:
+def test_only_workers_and_boot_have_the_app_s_image(path: str) -> None:
     images = {
         (pod.labels["ray.io/group"], it["name"]): it["image"] for pod in pods(build(path)) for it in pod.containers
     }
@@ -70,12 +72,12 @@ def test_its_image_is_that_of_workers_and_of_boot_and_of_nobody_else(path: str) 
 
 
 @each_colour_with_an_app
-def test_boot_is_told_the_app(path: str) -> None:
+def test_boot_has_the_app_in_its_environment(path: str) -> None:
     assert environment_of_boot(path)["SHARDCLOCK_APP"] == "reminders"
 
 
 @colours_of(WITHOUT_APP)
-def test_without_an_app_pods_for_workers_run_our_image_and_boot_is_told_none(path: str) -> None:
+def test_without_an_app_pods_for_workers_run_our_image_and_boot_has_none(path: str) -> None:
     found = list(pods(build(path)))
     assert {pod.labels["ray.io/group"] for pod in found} == {"headgroup", "shards", "workers"}
     assert {container["image"] for pod in found for container in pod.containers} == {IMAGE}
@@ -83,18 +85,20 @@ def test_without_an_app_pods_for_workers_run_our_image_and_boot_is_told_none(pat
 
 
 @colours_of(VARIANTS)
-def test_workers_live_on_pods_of_theirs_alone_because_those_of_shards_have_no_way_out(path: str) -> None:
+def test_workers_live_only_on_their_own_pods_because_pods_of_shards_have_no_way_out(path: str) -> None:
     assert environment_of_boot(path)["SHARDCLOCK_WORKER_RESOURCE"] == RESOURCE
     spec = cluster_of(path)["spec"]
     groups = {"head": spec["headGroupSpec"], **{it["groupName"]: it for it in spec["workerGroupSpecs"]}}
     offered = {name: it["rayStartParams"].get("resources") for name, it in groups.items()}
-    # KubeRay puts the value into a shell's command as it is.
-    assert offered.pop("workers", None) in (None, f'"{{\\"{RESOURCE}\\": 1}}"')
+    # KubeRay inserts the value unchanged into a shell command, and parses it without its single quotes itself.
+    if workers := offered.pop("workers", None):
+        (read_by_shell,) = shlex.split(workers)
+        assert json.loads(read_by_shell) == json.loads(workers.strip("'")) == {RESOURCE: 1}
     assert offered == {"head": None, "shards": None}
 
 
 @each_colour
-def test_its_pods_are_those_of_shards_but_for_what_stands_here(path: str) -> None:
+def test_its_pods_differ_from_those_of_shards_only_in_the_listed_fields(path: str) -> None:
     cluster = cluster_of(path)
     shards, workers = (deepcopy(group_of(cluster, name)["template"]) for name in ("shards", "workers"))
     for template, component in ((shards, "ray-worker"), (workers, "workers")):
@@ -109,7 +113,7 @@ def test_its_pods_are_those_of_shards_but_for_what_stands_here(path: str) -> Non
 
 
 @each_colour
-def test_the_number_of_its_pods_is_said_once_and_no_autoscaler_changes_it(path: str) -> None:
+def test_the_number_of_its_pods_stands_in_one_place_and_no_autoscaler_changes_it(path: str) -> None:
     group = group_of(cluster_of(path), "workers")
     assert group["minReplicas"] == group["replicas"] == group["maxReplicas"]
     assert group["rayStartParams"]["num-cpus"] != "0", "handlers may reserve CPUs"
@@ -126,18 +130,18 @@ def test_no_pod_is_under_two_budgets_and_each_group_has_one(path: str) -> None:
 
 
 @each_colour
-def test_a_worker_has_time_for_its_calls_and_then_ray_for_its_own_end(path: str) -> None:
+def test_the_grace_period_covers_a_worker_s_calls_and_ray_s_own_end(path: str) -> None:
     spec: Any = group_of(cluster_of(path), "workers")["template"]["spec"]
     (container,) = spec["containers"]
     *_, option, within = container["lifecycle"]["preStop"]["exec"]["command"]
     assert option == "--within"
-    # Before it finishes, its replacement starts elsewhere.
+    # Before the pod finishes, its replacement starts on another node.
     assert int(within) >= CoordinatorSettings().finish_s + 10
     assert spec["terminationGracePeriodSeconds"] >= int(within) + RAYS_OWN_END_S
 
 
 @each_colour
-def test_its_policy_leaves_out_all_that_a_webhook_may_never_reach(path: str) -> None:
+def test_its_policy_excludes_all_addresses_that_are_forbidden_to_webhooks(path: str) -> None:
     (policy,) = (
         it for it in of_kind(build(path), "NetworkPolicy") if it["metadata"]["name"].startswith("shardclock-workers-")
     )
@@ -149,25 +153,25 @@ def test_its_policy_leaves_out_all_that_a_webhook_may_never_reach(path: str) -> 
     }
 
 
-def test_it_takes_one_line_of_each_overlay_and_one_file_says_its_image(tmp_path: Path) -> None:
+def test_one_line_of_an_overlay_adds_it_and_one_file_names_its_image(tmp_path: Path) -> None:
     for variant, overlay in zip(WITH_APP, OVERLAYS, strict=True):
         offered = (K8S / "overlays" / overlay / "cluster/kustomization.yaml").read_text()
         assert [len(line.findall(offered)) for line in (APP, WORKERS)] == [1, 1]
 
-        # Given another image in that file
+        # Given another image in the file
         copy = tmp_path / overlay
         shutil.copytree(place_of(variant).parents[1], copy)
         named = copy / "overlays" / overlay / "app" / "kustomization.yaml"
         text = named.read_text().replace("newName: shardclock-app", "newName: registry.example/team/reminders")
         named.write_text(text.replace("newTag: 1.0.0", "newTag: 2.0.0"))
 
-        # Then every container of the app runs it
+        # Then every container of the app runs this image
         found = build(str(copy / "overlays" / overlay / "blue"))
         images = {container["image"] for pod in pods(found) for container in pod.containers}
         assert images == {IMAGE, "registry.example/team/reminders:2.0.0"}
 
 
-def test_the_docs_make_its_image_from_ours_for_the_user_that_the_pods_run_as() -> None:
+def test_the_image_in_the_docs_is_made_from_ours_for_the_user_of_the_pods() -> None:
     (text,) = re.findall(r"```dockerfile\n(.*?)```", DOCS, re.DOTALL)
     lines = text.splitlines()
     assert lines[0] == f"FROM {IMAGE}"

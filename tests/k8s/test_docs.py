@@ -1,4 +1,4 @@
-"""Prove that what docs/operate/kubernetes.md says to put into an overlay builds, and does what it says."""
+"""Prove that the overlay patches of the pages about Kubernetes build, and have their described effect."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ import pytest
 from tests.support import ROOT
 from tests.support.manifests import CHOICE, COLOURS, K8S, WITH_APP, build, of_kind, place_of, pods
 
-DOCS = (ROOT / "docs/operate/kubernetes.md").read_text()
+PAGES = ("kubernetes", "kubernetes-kustomize", "kubernetes-app", "kubernetes-head")
+DOCS = "".join((ROOT / f"docs/operate/{page}.md").read_text() for page in PAGES)
 BLOCKS = re.findall(r"```yaml\n# k8s/(\S+), (under `patches`|at its end)[^\n]*\n(.*?)```", DOCS, re.DOTALL)
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """Copy the overlay `prod`, with an app and every choice that it offers, and put in every patch of the docs."""
+    """Copy the overlay `prod` with an app and all its options, and add every patch of the docs."""
     _, of_prod = WITH_APP
     shutil.copytree(place_of(of_prod).parents[1], tmp_path / "k8s")
     for path, where, patch in BLOCKS:
@@ -50,20 +51,20 @@ def test_the_patches_of_the_docs_fit(place: Path) -> None:
 
 
 def test_every_pod_of_our_image_can_pull_it_from_a_private_registry(place: Path) -> None:
-    # Given autoscaling too, by which KubeRay gives the head's pod an account of its own
+    # Given autoscaling, too, with which KubeRay gives the head's pod a separate account
     objects = [found for part in ("", *COLOURS) for found in build(str(place / part))]
     (account,) = of_kind(objects, "ServiceAccount", "shardclock")
     accounts = {"shardclock": account["imagePullSecrets"]}
     ours = [pod for pod in pods(objects) if any(it["image"].startswith("shardclock") for it in pod.containers)]
     assert len(ours) == 9
 
-    # Then each has the credentials of its account, or of its own
+    # Then each container has the credentials of its account, or credentials of its own
     for pod in ours:
         own = pod.spec.get("imagePullSecrets")
         assert (own or accounts.get(pod.spec.get("serviceAccountName", ""))) == [{"name": "your-registry"}], pod.where
 
 
-def test_redis_takes_three_lines_and_they_are_where_the_docs_say() -> None:
+def test_redis_needs_three_lines_in_the_files_that_the_docs_name() -> None:
     offered = {
         file: [line for line in (K8S / "overlays" / "prod" / file).read_text().splitlines() if CHOICE.match(line)]
         for file in ("kustomization.yaml", "cluster/kustomization.yaml", "secrets")

@@ -1,4 +1,4 @@
-"""Hold the Dockerfile against what runs in its image, and run its steps as far as that goes without docker."""
+"""Compare the Dockerfile with the manifests and the lock, and run its steps that need no docker."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def instructions() -> list[tuple[str, str]]:
 
 
 def arguments(instruction: str) -> list[str]:
-    """List what stands behind each instruction of a kind."""
+    """List the arguments of the instructions of a kind."""
     return [rest for word, rest in instructions() if word == instruction]
 
 
@@ -39,7 +39,7 @@ def test_each_stage_starts_from_the_same_pinned_slim_python() -> None:
     assert len(arguments("FROM")) == 2
 
 
-def test_its_user_is_the_one_that_the_manifests_run_as() -> None:
+def test_its_user_is_the_user_of_the_manifests() -> None:
     assert instructions()[-2:] == [("USER", "10001:10001"), ("CMD", '["shardclock", "--help"]')]
     users = {
         (pod.spec["securityContext"]["runAsUser"], pod.spec["securityContext"]["runAsGroup"])
@@ -51,14 +51,14 @@ def test_its_user_is_the_one_that_the_manifests_run_as() -> None:
 
 
 def test_each_overlay_names_the_image_in_one_place(tmp_path: Path) -> None:
-    # Given the manifests with another image in the one file that names it
+    # Given the manifests with another image in the only file with its name
     shutil.copytree(K8S, tmp_path / "k8s")
     for overlay in OVERLAYS:
         named = tmp_path / "k8s" / "overlays" / overlay / "image" / "kustomization.yaml"
         text = named.read_text().replace("newName: shardclock", "newName: registry.example/team/shardclock")
         named.write_text(text.replace(f"newTag: {VERSION}", "newTag: 9.9.9"))
 
-    # Then every container of ours runs it, and no other file has a word of a version
+    # Then all our containers run this image, and no other file has a version
     for overlay in OVERLAYS:
         for part in ("", "/blue", "/green"):
             ours = {
@@ -68,7 +68,9 @@ def test_each_overlay_names_the_image_in_one_place(tmp_path: Path) -> None:
                 if "shardclock" in container["image"]
             }
             assert ours == {"registry.example/team/shardclock:9.9.9"}
-    files = (found for found in K8S.rglob("*.yaml") if VERSION in found.read_text())
+    # A chart's own file names the release that the chart belongs to.
+    named_files = (found for found in K8S.rglob("*.yaml") if found.name != "Chart.yaml")
+    files = (found for found in named_files if VERSION in found.read_text())
     assert {str(found.relative_to(K8S)) for found in files} == {
         f"overlays/{overlay}/image/kustomization.yaml" for overlay in OVERLAYS
     }
@@ -81,7 +83,7 @@ def test_it_names_no_package_index_and_checks_every_hash() -> None:
     assert "://" not in DOCKERFILE
 
 
-def test_only_what_the_image_is_made_of_goes_into_it() -> None:
+def test_only_the_parts_of_the_image_go_into_the_build() -> None:
     lines = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if not line.startswith("#")]
     assert lines[0] == "*"
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -89,7 +91,7 @@ def test_only_what_the_image_is_made_of_goes_into_it() -> None:
     assert let_in() == {*PACKAGE_NAMES, "shardclock_server"} | beside | set(project["project"]["license-files"])
 
 
-def test_what_is_only_for_developing_is_left_over_and_what_runs_is_not() -> None:
+def test_development_tools_are_left_over_and_runtime_packages_are_not() -> None:
     command = [sys.executable, str(K8S / "image" / "leftovers.py"), "shardclock[ray]"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=RUN_S)
     left = set(done.stdout.split())
@@ -100,8 +102,8 @@ def test_what_is_only_for_developing_is_left_over_and_what_runs_is_not() -> None
 
 
 @pytest.mark.exhaustive
-def test_the_builders_last_step_leaves_a_program_that_runs_without_the_tools_of_development(tmp_path: Path) -> None:
-    # Given what the builder has by then: an environment with all that is locked, here linked instead of downloaded
+def test_after_the_builder_s_last_step_the_program_runs_without_development_tools(tmp_path: Path) -> None:
+    # Given the builder's environment with all locked packages, here linked instead of downloaded
     venv, tree = tmp_path / "venv", tmp_path / "tree"
     subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True, timeout=RUN_S)
     (packages,) = (venv / "lib").glob("python*/site-packages")
@@ -115,7 +117,7 @@ def test_the_builders_last_step_leaves_a_program_that_runs_without_the_tools_of_
         else:
             shutil.copy(source, target)
 
-    # When the step runs as it stands there
+    # When the step runs unchanged
     (step,) = (step for step in arguments("RUN") if "--no-index" in step)
     path = {"PATH": f"{venv / 'bin'}:{os.environ['PATH']}"}
     done = subprocess.run(
@@ -129,7 +131,7 @@ def test_the_builders_last_step_leaves_a_program_that_runs_without_the_tools_of_
     )
     assert done.returncode == 0, done.stdout + done.stderr
 
-    # Then the programs that the manifests name are there and start, and the tools are not
+    # Then the programs in the manifests exist and start, and the tools are gone
     for words in (["shardclock", "--help"], ["python", "-m", "ray.scripts.scripts", "--version"]):
         subprocess.run([str(venv / "bin" / words[0]), *words[1:]], cwd=tmp_path, check=True, timeout=RUN_S)
     left = {found.name.partition("-")[0].lower() for found in packages.glob("*.dist-info")}
@@ -138,10 +140,10 @@ def test_the_builders_last_step_leaves_a_program_that_runs_without_the_tools_of_
 
 
 def let_in() -> set[str]:
-    """List what .dockerignore lets into the build."""
+    """List the names that .dockerignore admits into the build."""
     return {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
 
 
 def names(requirements: list[str]) -> set[str]:
-    """Take the names out of a list of requirements."""
+    """Return the names in a list of requirements."""
     return {re.split(r"[<>=\[ ]", asked)[0].lower() for asked in requirements}

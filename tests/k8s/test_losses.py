@@ -1,4 +1,4 @@
-"""Prove what the loss of Ray's head and of Redis costs: shards fire on, and what each choice of the docs says after."""
+"""Test the loss of Ray's head and of Redis: shards continue to fire, as the docs say for each choice."""
 
 from __future__ import annotations
 
@@ -21,32 +21,34 @@ from tests.support.program import until
 
 pytestmark = [pytest.mark.ray, pytest.mark.exhaustive]
 
-GONE_S = 60.0  # Ray gives up a Redis that is gone after some seconds, and takes some more to end
-ENDING_S = 10.0  # for Ray to end a worker's processes, shards first, once it finds that it is none of the head's
-CHECK = {"RAY_raylet_liveness_self_check_interval_ms": "4000"}  # a minute, by Ray's default
+GONE_S = 60.0  # Ray gives up a lost Redis after some seconds, and needs some more seconds to end
+ENDING_S = (
+    10.0  # the time in which Ray ends a worker's processes, shards first, after it found that the head does not know it
+)
+CHECK = {"RAY_raylet_liveness_self_check_interval_ms": "4000"}  # Ray's default is a minute
 
 
 def test_without_redis_shards_fire_until_those_of_the_next_head_take_over(dsn: str) -> None:
     with closing(Machine(dsn)) as machine:
-        # Given shards that serve, and timers for the next minute
+        # Given serving shards, and timers for the next minute
         pods = Pods(machine, **CHECK)
         pods.until_serving()
         before = holders(pods)
         schedule_ten_a_second(dsn, 60)
 
-        # When the head is lost with everything in its pod, and another is in its place
+        # When the head's pod is lost, and another pod replaces it
         lose_head(pods)
         pods.assert_fires("headless")
         replace_head(pods, CHECK)
 
-        # Then the worker finds that it is none of the new head's, ends and is started again
+        # Then the worker finds that the new head does not know it; the worker ends, and is started again
         worker = pods.workers[0]
         until(lambda: worker.process.poll() is not None, "the worker to end", within_s=GONE_S)
         ended_at = time.monotonic()
         worker.kill()
         pods.workers = [pods.add_worker(worker.address, **CHECK)]
 
-        # Then new shards serve. No timer was later than the end and the start of shards together took
+        # Then new shards serve. No timer was later than the end and the start of shards took together
         until(lambda: (now := holders(pods)) and not now & before, "new shards to serve", within_s=GONE_S)
         started_s = time.monotonic() - ended_at
         pods.assert_fires("anew")
@@ -55,7 +57,7 @@ def test_without_redis_shards_fire_until_those_of_the_next_head_take_over(dsn: s
 
 @dataclass(frozen=True)
 class Remembered:
-    """A cluster whose head keeps in Redis what it knows, and what KubeRay tells Ray of that."""
+    """A cluster with a head that stores its state in Redis, with KubeRay's environment for Ray."""
 
     pods: Pods
     redis: Running
@@ -64,7 +66,7 @@ class Remembered:
 
 @pytest.fixture(scope="module")
 def remembered(postgres: Callable[[int], Server]) -> Iterator[Remembered]:
-    """Give one that serves; each test leaves it so for the next, but the last."""
+    """Start a serving cluster. Each test except the last leaves it serving for the next."""
     dsn = postgres(18).clone()
     try:
         with closing(Machine(dsn, overlay=CHOSEN)) as machine:
@@ -74,28 +76,28 @@ def remembered(postgres: Callable[[int], Server]) -> Iterator[Remembered]:
         postgres(18).drop(dsn)
 
 
-def test_with_redis_a_lost_head_comes_back_to_the_shards_that_fired_meanwhile(remembered: Remembered) -> None:
+def test_with_redis_a_new_head_finds_the_shards_that_fired_meanwhile(remembered: Remembered) -> None:
     pods = remembered.pods
     pods.until_serving()
     before = holders(pods)
 
-    # When the head is lost with everything in its pod
+    # When the head's pod is lost
     lose_head(pods)
     pods.assert_fires("headless")
 
-    # Then another head in its place knows the shards, and none was replaced
+    # Then the new head knows the shards, and no shard was replaced
     replace_head(pods, remembered.environment)
     pods.assert_fires("remembered")
     assert holders(pods) == before
     assert remembered.redis.process.poll() is None
 
-    # And Redis, which keeps all that actors were sent, was told nothing of the database.
+    # And Redis, which stores the actors' arguments, contains nothing about the database.
     kept = b"".join(path.read_bytes() for path in (pods.machine.place / "redis").rglob("*.aof"))
     assert b"ShardActor" in kept
     assert pods.machine.dsn.partition("?")[0].rpartition("/")[2].encode() not in kept
 
 
-def test_a_lost_redis_ends_the_head_and_no_shard(remembered: Remembered) -> None:
+def test_a_lost_redis_ends_the_head_but_no_shard(remembered: Remembered) -> None:
     pods = remembered.pods
     pods.until_serving()
     before = holders(pods)
@@ -103,32 +105,32 @@ def test_a_lost_redis_ends_the_head_and_no_shard(remembered: Remembered) -> None
     # When Redis is lost
     remembered.redis.kill()
 
-    # Then Ray's head ends, and shards fire on
+    # Then Ray's head ends, and shards continue to fire
     until(lambda: pods.head.process.poll() is not None, "the head to end", within_s=GONE_S)
     pods.assert_fires("without Redis")
     assert holders(pods) == before
 
 
 def holders(pods: Pods) -> set[int]:
-    """Name the shards that serve, if they are as many as are wanted."""
+    """Return the serving shards, if the wanted number serves."""
     return {shard.holder for shard in pods.serving()}
 
 
 def lose_head(pods: Pods) -> None:
-    """Kill all that runs in the head's pod."""
+    """Kill all processes of the head's pod."""
     pods.head.kill()
     pods.boot.kill()
 
 
 def replace_head(pods: Pods, environment: Mapping[str, str]) -> None:
-    """Start another head where the lost one was, and boot beside it."""
+    """Start another head at the address of the lost one, with boot."""
     pods.head = pods.machine.start_ray("head", HEAD, environment, gcs=pods.head.ports[6379])
     until_ready(pods.head, pods.ray_head)
     pods.boot = pods.start_boot()
 
 
 def start_redis(machine: Machine) -> tuple[Running, Mapping[str, str]]:
-    """Run Redis by the command of its container, on a port of our own; give also what KubeRay tells Ray of it."""
+    """Run Redis with its container's command on a free port; yield it with KubeRay's environment for Ray."""
     if shutil.which("redis-server") is None:
         pytest.skip("no redis-server on PATH")
     container, (port,) = machine.pod("redis").container("redis"), free_ports(1)
@@ -148,7 +150,7 @@ def start_redis(machine: Machine) -> tuple[Running, Mapping[str, str]]:
 
 
 def schedule_ten_a_second(dsn: str, seconds: int) -> None:
-    """Schedule timers for the next so many seconds."""
+    """Schedule timers for a number of seconds."""
     text = (
         "select count(shardclock.schedule_timer(due_date => now() + make_interval(secs => 1 + i / 10.0),"
         " name => 'every ' || i)) from generate_series(1, $1) i"
@@ -157,7 +159,7 @@ def schedule_ten_a_second(dsn: str, seconds: int) -> None:
 
 
 def worst_lag_s(dsn: str) -> float:
-    """Say how late the latest timer was, of those that fired and those that should have."""
+    """Return the lateness of the latest timer, also of overdue ones."""
     text = (
         "select max(extract(epoch from lag)) from ("
         " select recorded_at - due_date as lag from shardclock.command_log where intent = 'TRIGGERED'"

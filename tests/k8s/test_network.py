@@ -1,4 +1,4 @@
-"""Prove, by reading the policies as a network plugin does, who reaches whom; and that every selector finds its pods."""
+"""Test the allowed connections by reading the policies like a network plugin, and that each selector finds its pods."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.manifests import AUTOSCALED, VARIANTS, WITH_GATEWAY, WITH_WORKERS, Object, Pod, of_kind, pods, whole
 
-CNPG = {"cnpg.io/cluster": "shardclock-postgres"}  # labels that CloudNativePG gives its pods
+CNPG = {"cnpg.io/cluster": "shardclock-postgres"}  # CloudNativePG's labels of its pods
 
 
 @dataclass(frozen=True)
@@ -31,29 +31,34 @@ PROMETHEUS = End({"app.kubernetes.io/name": "prometheus"}, "monitoring")
 STRANGER = End({"app.kubernetes.io/name": "anything"}, "default")
 API_CLIENT = End({"shardclock-api-client": "true"}, "default")
 DNS = End({"k8s-app": "kube-dns"}, "kube-system")
-# NodeLocal DNSCache: at an address of the node itself, or a pod that the network plugin sends DNS to.
+# NodeLocal DNSCache: at an address of the node itself, or a pod to which the network plugin sends DNS.
 DNS_OF_NODE, DNS_ON_NODE = End({}, "outside", "169.254.20.10"), End({"k8s-app": "node-local-dns"}, "kube-system")
 OPERATOR = End({"app.kubernetes.io/name": "cloudnative-pg"}, "cnpg-system")
 
 
 def allowed(policies: list[Object], source: End, target: End, port: int) -> bool:
-    """Say whether a connection is let out at its source and let in at its target."""
-    return _passes(policies, "Egress", source, target, port) and _passes(policies, "Ingress", target, source, port)
+    """Return whether the policies of both ends allow a connection."""
+    return port in reachable(policies, source, target, (port,))
 
 
-def _passes(policies: list[Object], way: str, here: End, there: End, port: int) -> bool:
+def reachable(policies: list[Object], source: End, target: End, ports: tuple[int, ...]) -> set[int]:
+    """Return the ports for which the policies of both ends allow a connection."""
+    return _passed(policies, "Egress", source, target, ports) & _passed(policies, "Ingress", target, source, ports)
+
+
+def _passed(policies: list[Object], way: str, here: End, there: End, ports: tuple[int, ...]) -> set[int]:
     if here.namespace != OURS:
-        return True
+        return set(ports)
     specs = [policy["spec"] for policy in policies if way in policy["spec"]["policyTypes"]]
     specs = [spec for spec in specs if _fits(spec["podSelector"], here.labels)]
     assert specs, "the default must hold for every pod"
     peers, rules = {"Egress": "to", "Ingress": "from"}[way], way.lower()
-    return any(
-        any(_is(peer, there) for peer in rule[peers])
-        and ("ports" not in rule or any(it["port"] <= port <= it.get("endPort", it["port"]) for it in rule["ports"]))
-        for spec in specs
-        for rule in spec.get(rules, [])
-    )
+    open_to = [rule for spec in specs for rule in spec.get(rules, []) if any(_is(peer, there) for peer in rule[peers])]
+    return {port for port in ports if any(_has_port(rule, port) for rule in open_to)}
+
+
+def _has_port(rule: Object, port: int) -> bool:
+    return "ports" not in rule or any(it["port"] <= port <= it.get("endPort", it["port"]) for it in rule["ports"])
 
 
 def _is(peer: Object, end: End) -> bool:
@@ -76,7 +81,7 @@ def _fits(selector: Object, labels: Mapping[str, str]) -> bool:
 
 
 def ends(overlay: str) -> dict[str, End]:
-    """Name an overlay's pods: by component, Ray's with their colour."""
+    """Return an overlay's pods by component; Ray's have their colour in the name."""
     found = {}
     for pod in pods(whole(overlay)):
         name = pod.labels["app.kubernetes.io/component"]
@@ -88,7 +93,7 @@ def ends(overlay: str) -> dict[str, End]:
 
 
 @pytest.mark.parametrize("overlay", VARIANTS)
-def test_each_pod_reaches_what_it_needs_and_nothing_else(overlay: str) -> None:
+def test_each_pod_reaches_only_its_listed_targets(overlay: str) -> None:
     policies = of_kind(whole(overlay), "NetworkPolicy")
     pod = ends(overlay)
     outside = {
@@ -112,9 +117,8 @@ def test_each_pod_reaches_what_it_needs_and_nothing_else(overlay: str) -> None:
         (source, target, port)
         for source in both
         for target in both
-        if source in pod or target in pod
-        for port in ports
-        if source != target and allowed(policies, both[source], both[target], port)
+        if source != target and (source in pod or target in pod)
+        for port in reachable(policies, both[source], both[target], ports)
     }
 
     expected = set(_expected(overlay, list(pod), ports))
@@ -124,16 +128,16 @@ def test_each_pod_reaches_what_it_needs_and_nothing_else(overlay: str) -> None:
 
 def _expected(overlay: str, names: list[str], ports: tuple[int, ...]) -> Iterator[tuple[str, str, int]]:
     head, rays = "ray-head", ["ray-head", "ray-worker", *(["workers"] if overlay in WITH_WORKERS else [])]
-    of_api_server = ("API", "machine", "internet")  # no selector can name it
+    of_api_server = ("API", "machine", "internet")  # no selector can name this address
     for colour in ("blue", "green"):
-        # Ray's ports, all of them, within a colour and never across.
+        # All of Ray's ports, within a colour and never across.
         for one, other in permutations(rays, 2):
             yield from ((f"{colour} {one}", f"{colour} {other}", port) for port in ports)
         if overlay in AUTOSCALED:
             yield from ((f"{colour} {head}", target, 443) for target in of_api_server)
             yield f"{colour} {head}", "redis", 6379
         if overlay in WITH_WORKERS:
-            # What a webhook may reach, by the ports that it may use: nothing inside.
+            # The allowed ports of webhooks, to no internal address.
             yield from ((f"{colour} workers", "internet", port) for port in ports if port not in (22, 53))
             yield from ((f"{colour} workers", "internet by IPv6", port) for port in ports if port not in (22, 53))
     if overlay in WITH_GATEWAY:
@@ -147,7 +151,7 @@ def _expected(overlay: str, names: list[str], ports: tuple[int, ...]) -> Iterato
             yield "Prometheus", name, 9840
 
 
-def test_the_operator_reaches_postgres_and_nobody_else_asks_an_instance_how_it_is() -> None:
+def test_only_the_operator_reaches_the_status_port_of_postgres() -> None:
     policies = of_kind(whole("prod"), "NetworkPolicy")
     postgres, pod = End(CNPG), ends("prod")
     assert allowed(policies, OPERATOR, postgres, 8000)
@@ -174,7 +178,7 @@ def test_every_selector_finds_pods(overlay: str) -> None:
 
 
 @pytest.mark.parametrize("overlay", VARIANTS)
-def test_services_lead_to_ports_that_are_there(overlay: str) -> None:
+def test_services_lead_to_existing_ports(overlay: str) -> None:
     for service in of_kind(whole(overlay), "Service"):
         behind = [
             pod for pod in pods(whole(overlay)) if _fits({"matchLabels": service["spec"]["selector"]}, pod.labels)
@@ -184,7 +188,7 @@ def test_services_lead_to_ports_that_are_there(overlay: str) -> None:
             assert all(port["targetPort"] in _port_names(pod) for pod in behind)
 
 
-def test_prometheus_scrapes_one_port_of_each_pod_that_has_an_exporter() -> None:
+def test_prometheus_scrapes_one_port_of_each_pod_with_an_exporter() -> None:
     (monitor,) = of_kind(whole("prod"), "PodMonitor")
     (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
     scraped = [pod for pod in pods(whole("prod")) if endpoint["port"] in _port_names(pod)]
@@ -192,7 +196,7 @@ def test_prometheus_scrapes_one_port_of_each_pod_that_has_an_exporter() -> None:
     for pod in scraped:
         assert _fits(monitor["spec"]["selector"], pod.labels)
         assert _port_names(pod).count(endpoint["port"]) == 1
-        # KubeRay adds a port of this name to Ray's containers, and nothing listens there.
+        # KubeRay adds a port of this name to Ray's containers, without a listener.
         assert endpoint["port"] != "metrics"
 
 

@@ -1,4 +1,4 @@
-"""Hold the pods against the code that runs in them: commands, settings, ports, secrets; and against pod security."""
+"""Compare the pods with their code (commands, settings, ports, secrets), and with pod security."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ from tests.support.manifests import (
 )  # fmt: skip
 
 PROGRAM = "shardclock"
-WORKER_PORTS = range(10_002, 20_000)  # Ray hands them out
+WORKER_PORTS = range(10_002, 20_000)  # Ray assigns these ports
 VOLUMES = {"configMap", "downwardAPI", "emptyDir", "persistentVolumeClaim", "projected", "secret"}
-# KubeRay gives these no probes, and says when they are done.
+# KubeRay gives these no probes, and reports their end.
 UNPROBED = {"autoscaler", "migrate"}
 
 each_overlay = pytest.mark.parametrize("overlay", VARIANTS)
@@ -51,32 +51,35 @@ def containers(overlay: str) -> Iterator[tuple[Pod, Object]]:
 
 
 def groups(overlay: str) -> list[str]:
-    """Name the groups of pods that each of an overlay's Ray clusters has beside its head."""
+    """Return the groups of pods of an overlay's Ray clusters, without the head."""
     return ["shards", "workers"] if overlay in WITH_WORKERS else ["shards"]
 
 
 def commands(container: Object) -> Iterator[list[str]]:
-    """List the commands of ours that a container runs, in its life and in its probes."""
+    """List the shardclock commands of a container: its command, its hooks and its probes.
+
+    shape:  without the shell that may start the command
+    """
     hooks = list(container.get("lifecycle", {}).values())
     ran = [container.get("command", []), *(each.get("exec", {}).get("command", []) for each in hooks)]
     ran += [probe.get("exec", {}).get("command", []) for probe in probes(container).values()]
-    yield from (words for words in ran if words[:1] == [PROGRAM])
+    yield from (words[words.index(PROGRAM) :] for words in ran if PROGRAM in words)
 
 
 @each_overlay
-def test_every_command_is_one_of_the_command_line(overlay: str) -> None:
+def test_every_command_exists(overlay: str) -> None:
     program = typer.main.get_command(app)
     seen = set()
     for _, container in containers(overlay):
         for _, verb, *options in commands(container):
             command = program.commands[verb]  # type: ignore[attr-defined]
-            command.make_context(verb, list(options))  # refuses an option that isn't there
+            command.make_context(verb, list(options))  # the parser raises for an unknown option
             seen.add(verb)
     assert seen == {"migrate", "up", "exporter", "leave", *(["gateway"] if overlay in WITH_GATEWAY else [])}
 
 
 @each_overlay
-def test_every_setting_is_one_that_is_read(overlay: str) -> None:
+def test_every_setting_exists(overlay: str) -> None:
     known = {f"{PREFIX}{name.upper()}" for name in SETTING_NAMES}
     known |= {name for name in vars(host).values() if isinstance(name, str)}
     given = {name for found in of_kind(whole(overlay), "ConfigMap", "shardclock-settings") for name in found["data"]}
@@ -87,31 +90,31 @@ def test_every_setting_is_one_that_is_read(overlay: str) -> None:
 
 
 @each_overlay
-def test_ray_gets_the_environment_that_we_give_it_ourselves(overlay: str) -> None:
-    # Given what `up` sets before it starts a Ray of its own, but for its places and secrets
+def test_ray_has_the_environment_that_up_sets(overlay: str) -> None:
+    # Given the environment that `up` sets for its own Ray, without paths and secrets
     with mock.patch.dict(os.environ, clear=True):
         prepare_environment(load_settings(ray_address="head:6379"), Path("/tmp"))
         wanted = {name: value for name, value in os.environ.items() if name.startswith("RAY_")}
     wanted.pop("RAY_TMPDIR")
 
-    # Then each container of Ray's has it
+    # Then each container of Ray has this environment
     rays = [c for _, c in containers(overlay) if c["name"] in ("ray-head", "ray-worker")]
     assert len(rays) == 2 * (1 + len(groups(overlay)))
     for container in rays:
-        # Shards fire without a head: a node that has lost it doesn't end them after Ray's minute.
+        # Shards fire without a head, so a node without its head must not end them after Ray's minute.
         waits = {"RAY_gcs_rpc_server_reconnect_timeout_s": "86400"} if container["name"] == "ray-worker" else {}
         given = {entry["name"]: entry.get("value") for entry in container["env"] if entry["name"].startswith("RAY_")}
         assert given == wanted | waits
 
 
 @each_overlay
-def test_no_service_can_set_our_settings(overlay: str) -> None:
+def test_no_service_sets_a_setting(overlay: str) -> None:
     # A Service `shardclock-metrics` would put SHARDCLOCK_METRICS_PORT=tcp://... into each pod of its namespace.
     assert {pod.where for pod in pods(whole(overlay)) if pod.spec.get("enableServiceLinks") is not False} == set()
 
 
 @each_overlay
-def test_ports_are_those_that_the_code_and_ray_listen_on(overlay: str) -> None:
+def test_ports_are_the_ports_of_the_code_and_of_ray(overlay: str) -> None:
     with mock.patch.dict(os.environ, clear=True):
         default = load_settings().metrics_port
     exporters = 0
@@ -140,7 +143,7 @@ def test_ports_are_those_that_the_code_and_ray_listen_on(overlay: str) -> None:
 
 
 @each_overlay
-def test_shards_stay_off_the_head_and_ray_is_told_to_ask_for_a_token(overlay: str) -> None:
+def test_no_shard_runs_on_the_head_and_ray_demands_a_token(overlay: str) -> None:
     for cluster in of_kind(whole(overlay), "RayCluster"):
         spec = cluster["spec"]
         assert spec["headGroupSpec"]["rayStartParams"]["num-cpus"] == "0"
@@ -151,7 +154,7 @@ def test_shards_stay_off_the_head_and_ray_is_told_to_ask_for_a_token(overlay: st
 
 
 @each_overlay
-def test_boot_shares_with_its_node_what_a_ray_driver_needs(overlay: str) -> None:
+def test_boot_shares_the_files_of_a_ray_driver_with_its_node(overlay: str) -> None:
     heads = [pod for pod in pods(whole(overlay)) if pod.labels.get("ray.io/node-type") == "head"]
     assert len(heads) == 2
     for pod in heads:
@@ -198,7 +201,7 @@ def test_every_pod_is_fit_for_a_restricted_namespace(overlay: str) -> None:
 
 
 @each_overlay
-def test_every_mount_has_its_volume_and_every_place_to_write_has_an_end(overlay: str) -> None:
+def test_every_mount_has_its_volume_and_every_writable_volume_has_a_limit(overlay: str) -> None:
     for pod, container in containers(overlay):
         volumes = {volume["name"]: volume for volume in pod.spec.get("volumes", [])}
         claims = {"data"} if pod.where.startswith("StatefulSet") else set()
@@ -209,12 +212,12 @@ def test_every_mount_has_its_volume_and_every_place_to_write_has_an_end(overlay:
 
 
 @each_overlay
-def test_every_container_says_what_it_takes_and_how_to_ask_it(overlay: str) -> None:
+def test_every_container_has_requests_limits_and_probes(overlay: str) -> None:
     for pod, container in containers(overlay):
         where = f"{pod.where}: {container['name']}"
         resources = container["resources"]
         assert {"cpu", "memory"} <= resources["requests"].keys(), where
-        assert resources["limits"].keys() == {"memory"}, where  # a CPU limit would show as lag
+        assert resources["limits"].keys() == {"memory"}, where  # a CPU limit would cause lag
         if container["name"] not in UNPROBED:
             assert {"liveness", "readiness"} <= probes(container).keys(), where
         for probe in probes(container).values():
@@ -231,7 +234,7 @@ def test_images_are_ours_or_pinned(overlay: str) -> None:
         assert re.fullmatch(r"[\w./-]+:\d+\.\d+(\.\d+)?(-[a-z]+)?", image), image
 
 
-def test_each_overlay_names_an_installation_of_its_own_which_every_container_of_ours_reads() -> None:
+def test_each_overlay_has_its_own_identity_and_every_container_of_ours_reads_it() -> None:
     names = []
     for overlay in OVERLAYS:
         (settings,) = of_kind(whole(overlay), "ConfigMap", "shardclock-settings")
@@ -243,7 +246,7 @@ def test_each_overlay_names_an_installation_of_its_own_which_every_container_of_
     assert len(set(names)) == len(OVERLAYS)
 
 
-def test_the_two_colours_differ_in_nothing_but_their_names() -> None:
+def test_the_two_colours_differ_only_in_their_names() -> None:
     for overlay in OVERLAYS:
         blue, green = (repr(build(f"overlays/{overlay}/{colour}")) for colour in ("blue", "green"))
         assert blue != green
@@ -260,13 +263,13 @@ def test_every_container_reads_its_dsn_from_a_file_that_is_changed_in_place(over
             continue
         seen.append(container["name"])
         place, _, name = environment["SHARDCLOCK_DSN_FILE"]["value"].rpartition("/")
-        # Given a mount of the whole volume: one of a single file (`subPath`) would never change.
+        # Given a mount of the whole volume: a mount of a single file (`subPath`) would never change.
         (mount,) = (mount for mount in container["volumeMounts"] if mount["mountPath"] == place)
         assert mount == {"name": "database", "mountPath": place, "readOnly": True}, pod.where
         (volume,) = (volume for volume in pod.spec["volumes"] if volume["name"] == "database")
         assert name in [item["path"] for item in volume["secret"]["items"]]
         assert volume["secret"]["defaultMode"] == 0o440, "nobody but the pod's group"
-    # The coordinator's and the shards' actors find it in the environment of the Ray that runs them.
+    # The actors of the coordinator and the shards read it in the environment of their Ray.
     assert sorted(set(seen)) == sorted(
         ["boot", "exporter", "migrate", "ray-head", "ray-worker", *(["gateway"] if overlay in WITH_GATEWAY else [])]
     )

@@ -1,4 +1,4 @@
-"""Prove what the manifests ask of Postgres, and that our pods talk to the right one only."""
+"""Test the manifests' settings of Postgres, and that our pods connect only to the right one."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ GI = 1 << 30
 
 @pytest.fixture
 def postgres_spec() -> Object:
-    """Give what CloudNativePG is told."""
+    """Return the spec of CloudNativePG's cluster."""
     (cluster,) = of_kind(whole("prod"), "Cluster")
     spec: Object = cluster["spec"]
     return spec
 
 
-# --- that it is ours --------------------------------------------------------------------------------------------------
+# --- the right server -------------------------------------------------------------------------------------------------
 
 
-def test_every_container_that_talks_to_postgres_has_the_certificates_and_is_told_to_use_them() -> None:
+def test_every_client_of_postgres_has_the_certificates_and_verifies_them() -> None:
     objects = whole("prod")
     (settings,) = of_kind(objects, "ConfigMap", "shardclock-settings")
     assert (settings["data"]["PGSSLMODE"], settings["data"]["PGSSLROOTCERT"]) == ("verify-full", CA)
@@ -45,11 +45,11 @@ def test_every_container_that_talks_to_postgres_has_the_certificates_and_is_told
         ]
         (volume,) = certificates
         assert volume["secret"]["items"] == [{"key": "ca.crt", "path": Path(CA).name}]
-        # Shards and the coordinator run in Ray's containers, and have what those have.
+        # Shards and the coordinator run in Ray's containers, and have their environment.
         for name in {"boot", "ray-head", "ray-worker", "migrate", "exporter"} & {c["name"] for c in pod.containers}:
             container = pod.container(name)
             if name == "exporter" and pod.labels["app.kubernetes.io/component"] == "ray-worker":
-                continue  # reads no table
+                continue  # this exporter reads no table
             mount = {"name": volume["name"], "mountPath": str(Path(CA).parent), "readOnly": True}
             assert mount in container["volumeMounts"], (pod.where, name)
             assert {"configMapRef": {"name": "shardclock-settings"}} in container["envFrom"]
@@ -59,7 +59,7 @@ def test_every_container_that_talks_to_postgres_has_the_certificates_and_is_told
 
 @pytest.fixture
 def authority(tmp_path: Path) -> Authority:
-    """Give the authority whose certificates our pods have."""
+    """Make the authority of our pods' certificates."""
     if shutil.which("openssl") is None:
         pytest.skip("no openssl on PATH, which makes the certificates")
     return Authority(tmp_path / "ours")
@@ -67,15 +67,15 @@ def authority(tmp_path: Path) -> Authority:
 
 @pytest.fixture
 def machine(dsn: str) -> Iterator[Machine]:
-    """Give a machine that runs the containers of `prod`."""
+    """Make a machine that runs the containers of `prod`."""
     with closing(Machine(dsn, overlay="prod", by_tcp=True)) as machine:
         yield machine
 
 
 def migrate(machine: Machine, authority: Authority, context: ssl.SSLContext | None, host: str = "localhost") -> Running:
-    """Run the migration as its Job does, on the database behind some certificate."""
+    """Run the migration like its Job, on a server with a certificate."""
     with tls_before(machine.dsn, context) as port:
-        # As CloudNativePG writes it: there is no word of TLS in it.
+        # CloudNativePG's form, without TLS options.
         dsn = f"postgresql://postgres@{host}:{port}{urlsplit(machine.dsn).path}"
         machine.dsn, before = dsn, machine.dsn
         migration = machine.start(machine.pod("migrate"), "migrate", PGSSLROOTCERT=str(authority.ca))
@@ -84,12 +84,12 @@ def migrate(machine: Machine, authority: Authority, context: ssl.SSLContext | No
     return migration
 
 
-def test_the_postgres_that_our_authority_knows_is_talked_to(machine: Machine, authority: Authority) -> None:
+def test_a_postgres_with_a_certificate_of_our_authority_is_accepted(machine: Machine, authority: Authority) -> None:
     migration = migrate(machine, authority, authority.certify("localhost"))
     assert migration.process.returncode == DONE, migration.said
 
 
-def test_a_postgres_that_another_authority_knows_is_refused(
+def test_a_postgres_with_a_certificate_of_another_authority_is_refused(
     machine: Machine, authority: Authority, tmp_path: Path
 ) -> None:
     migration = migrate(machine, authority, Authority(tmp_path / "another").certify("localhost"))
@@ -107,8 +107,8 @@ def test_a_postgres_without_tls_is_refused(machine: Machine, authority: Authorit
     assert migrate(machine, authority, None).process.returncode == NOT_THERE
 
 
-def test_certificates_that_are_missing_are_named(machine: Machine, authority: Authority) -> None:
-    # Given a secret that nobody has made: its volume is empty then
+def test_missing_certificates_are_named(machine: Machine, authority: Authority) -> None:
+    # Given a missing secret, so its volume is empty
     context = authority.certify("localhost")
     authority.ca.unlink()
     migration = migrate(machine, authority, context)
@@ -117,15 +117,15 @@ def test_certificates_that_are_missing_are_named(machine: Machine, authority: Au
     assert len(migration.said.splitlines()) == 1
 
 
-# --- what it keeps, and where -----------------------------------------------------------------------------------------
+# --- its storage ------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_kept_for_a_lost_replica_fits_the_log_volume(postgres_spec: Object) -> None:
+def test_the_log_kept_for_a_lost_replica_fits_its_volume(postgres_spec: Object) -> None:
     parameters = postgres_spec["postgresql"]["parameters"]
     checkpoints, slots = (_gib(parameters[name]) for name in ("max_wal_size", "max_slot_wal_keep_size"))
-    # Until the next checkpoint is done, as much again may be written as made it begin.
+    # During a checkpoint, the same amount of log may be written again as the amount that started the checkpoint.
     assert 1.5 * checkpoints + slots <= 0.9 * _gib(postgres_spec["walStorage"]["size"])
-    # A replica that is restarted or moved must find what was written meanwhile: half an hour at 10,000 timers a second.
+    # A restarted or moved replica must find the log of its absence: half an hour at 10,000 timers a second.
     assert slots * GI >= 1800 * 10_000 * 650
 
 
@@ -134,11 +134,11 @@ def test_postgres_is_spread_over_nodes_and_zones(postgres_spec: Object) -> None:
     assert postgres_spec["affinity"]["topologyKey"] == "kubernetes.io/hostname"
     (spread,) = postgres_spec["topologySpreadConstraints"]
     assert (spread["topologyKey"], spread["maxSkew"]) == ("topology.kubernetes.io/zone", 1)
-    # The label that CloudNativePG gives its pods.
+    # CloudNativePG's label of its pods.
     assert spread["labelSelector"]["matchLabels"] == {"cnpg.io/cluster": "shardclock-postgres"}
 
 
-def test_our_role_may_read_what_the_alerts_about_postgres_need(postgres_spec: Object) -> None:
+def test_our_role_may_read_the_figures_of_the_alerts_about_postgres(postgres_spec: Object) -> None:
     assert "grant pg_monitor to shardclock" in postgres_spec["bootstrap"]["initdb"]["postInitSQL"]
 
 
@@ -146,17 +146,17 @@ def _gib(quantity: str) -> int:
     return int(quantity.removesuffix("Gi").removesuffix("GB"))
 
 
-# --- one of somebody's own --------------------------------------------------------------------------------------------
+# --- a Postgres outside -----------------------------------------------------------------------------------------------
 
 
-def test_a_postgres_outside_the_cluster_takes_the_place_of_ours(tmp_path: Path) -> None:
-    # Given an overlay of somebody's own, with the other database component
+def test_a_postgres_outside_the_cluster_replaces_ours(tmp_path: Path) -> None:
+    # Given a user's overlay with the other database component
     up = "../" * len(tmp_path.resolve().parts[1:])
     k8s = up + str(K8S.relative_to("/"))
     text = f"resources: [{k8s}/base]\ncomponents: [{k8s}/components/external-postgres]\n"
     (tmp_path / "kustomization.yaml").write_text(text)
 
-    # Then it builds, without a Postgres, lets our pods out to one, and has them look who it is
+    # Then it builds without a Postgres, allows our pods to connect to one, and makes them verify it
     objects = build(str(tmp_path.resolve()))
     assert not of_kind(objects, "Cluster") + of_kind(objects, "StatefulSet")
     (policy,) = of_kind(objects, "NetworkPolicy", "postgres-clients")

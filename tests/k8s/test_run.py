@@ -1,4 +1,4 @@
-"""Run every command that a container runs, as it stands in the manifests, and ask it what its probes ask."""
+"""Run every command of the manifests' containers unchanged, with its probes."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ LEAVE_S = 25.0
 
 @pytest.fixture
 def machine(dsn: str) -> Iterator[Machine]:
-    """Give a machine on a migrated database."""
+    """Make a machine on a migrated database."""
     with closing(Machine(dsn)) as machine:
         yield machine
 
 
 def ended(running: Running) -> int:
-    """Wait for a command's end, and give its code."""
+    """Wait for a command's end, and return its exit code."""
     return running.process.wait(RUN_S)
 
 
 def migrate(machine: Machine, dsn: str) -> Running:
-    """Run the migration as its Job does, on some database."""
+    """Run the migration like its Job, on a database."""
     machine.dsn, before = dsn, machine.dsn
     try:
         return machine.start(machine.pod("migrate"), "migrate")
@@ -46,8 +46,8 @@ def migrate(machine: Machine, dsn: str) -> Running:
 # --- the migration ----------------------------------------------------------------------------------------------------
 
 
-def test_the_migration_makes_the_schema_and_finds_it_made(machine: Machine) -> None:
-    # Given a database with nothing in it
+def test_the_migration_makes_the_schema_once(machine: Machine) -> None:
+    # Given an empty database
     asyncio.run(query(machine.dsn, "create database empty_one"))
     empty = machine.dsn.replace(machine.dsn.partition("?")[0].rpartition("/")[2], "empty_one", 1)
     try:
@@ -75,7 +75,7 @@ def test_a_wrong_dsn_ends_the_migration_with_one_line_and_no_password(machine: M
     assert SECRET not in migration.said
 
 
-def test_a_database_that_is_not_there_ends_the_migration_with_one_line(machine: Machine) -> None:
+def test_a_missing_database_ends_the_migration_with_one_line(machine: Machine) -> None:
     migration = migrate(machine, machine.dsn.replace("/t_", "/u_", 1))
     assert ended(migration) == NOT_THERE, migration.said
     assert "is SHARDCLOCK_DSN_FILE right?" in migration.said
@@ -92,12 +92,12 @@ def test_an_exporter_answers_its_probes_and_prometheus(machine: Machine, compone
     code, page = exporter.get("/metrics", exporter.ports[9840])
     assert code == 200
     assert "\nshardclock_build_info{" in page
-    # Only the one of its own pod reads the tables.
+    # Only the exporter in its own pod reads the tables.
     assert ("\nshardclock_store_up 1.0" in page) == (component == "metrics")
     assert exporter.stop() == DONE
 
 
-def test_an_exporter_without_its_postgres_lives_on_and_says_why_it_is_not_ready(machine: Machine) -> None:
+def test_an_exporter_without_its_postgres_continues_and_gives_the_reason_why_it_is_not_ready(machine: Machine) -> None:
     machine.dsn = DOWN
     pod = machine.pod("metrics")
     container, exporter = pod.container("exporter"), machine.start(pod, "exporter")
@@ -114,7 +114,7 @@ def test_an_exporter_without_its_postgres_lives_on_and_says_why_it_is_not_ready(
 
 @pytest.fixture(scope="module")
 def pods(postgres: Callable[[int], Server]) -> Iterator[Pods]:
-    """Give a Ray cluster that serves, of one head and one worker."""
+    """Start a serving Ray cluster of one head and one worker."""
     dsn = postgres(18).clone()
     try:
         with closing(Machine(dsn)) as machine:
@@ -126,7 +126,7 @@ def pods(postgres: Callable[[int], Server]) -> Iterator[Pods]:
 @pytest.mark.ray
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_a_node_that_was_not_told_of_the_database_starts_no_actor_and_boot_says_what_to_set(dsn: str) -> None:
+def test_a_node_without_the_database_s_setting_starts_no_actor_and_boot_names_the_setting(dsn: str) -> None:
     with closing(Machine(dsn)) as machine:
         pods = Pods(machine, SHARDCLOCK_DSN_FILE="")
 
@@ -148,7 +148,7 @@ def test_shards_live_on_the_worker_and_fire(pods: Pods) -> None:
 @pytest.mark.ray
 @pytest.mark.exhaustive
 def test_the_upgrade_script_sees_that_a_cluster_serves(pods: Pods, tmp_path: Path) -> None:
-    # Given a kubectl whose `exec` runs the command in the pod's environment, and which makes nothing
+    # Given a kubectl that runs `exec` in the pod's environment, and creates nothing
     pods.until_serving()
     kubectl = tmp_path / "kubectl"
     kubectl.write_text(
@@ -156,13 +156,14 @@ def test_the_upgrade_script_sees_that_a_cluster_serves(pods: Pods, tmp_path: Pat
         'case "$*" in\n'
         '    *" exec "*) while [ "$1" != -- ]; do shift; done; shift; exec "$@" ;;\n'
         '    *" get secret "*) echo there ;;\n'
+        '    *" get pods "*) echo head/true/ ;;\n'
         "esac\n"
     )
     kubectl.chmod(0o755)
     env = pods.machine.environment(pods.machine.pod("metrics").container("exporter"), "metrics")
     env["PATH"] = f"{tmp_path}:{env['PATH']}"
 
-    # Then it reads from the real status that every slot has a shard of this colour, and of no other
+    # Then it reads in the real status that every slot has a shard of only this colour
     for colour, code in (("blue", DONE), ("green", NOT_THERE)):
         command = [str(K8S / "upgrade.sh"), "dev", colour]
         wait = {"WAIT_S": "4", "LOOK_S": "0.2"}
@@ -172,19 +173,19 @@ def test_the_upgrade_script_sees_that_a_cluster_serves(pods: Pods, tmp_path: Pat
 
 @pytest.mark.ray
 @pytest.mark.exhaustive
-def test_boot_can_go_and_come_back_while_its_cluster_runs_on(pods: Pods) -> None:
+def test_boot_can_restart_while_its_cluster_continues(pods: Pods) -> None:
     before = {shard["holder"] for shard in pods.until_serving()}
 
     # When the kubelet stops boot
     assert pods.boot.stop() == DONE, pods.boot.said
 
-    # Then the shards fire on without it, and when it is started again, it finds them
+    # Then the shards continue to fire, and boot finds them after its restart
     pods.assert_fires("alone")
     pods.boot = pods.start_boot()
     pods.assert_fires("together")
     assert {shard["holder"] for shard in pods.until_serving()} == before
 
-    # And its log shows what the coordinator says, though another boot has started that one
+    # And its log contains the coordinator's log, though another boot has started the coordinator
     assert '"event": "assigned"' not in pods.boot.said
     pods.run("scale", str(len(before) + 1))
     until(lambda: '"event": "assigned"' in pods.boot.said, "boot to show the assignment", within_s=RUN_S)
@@ -193,18 +194,18 @@ def test_boot_can_go_and_come_back_while_its_cluster_runs_on(pods: Pods) -> None
 
 @pytest.mark.ray
 @pytest.mark.exhaustive
-def test_a_worker_that_leaves_hands_its_shards_over_in_time(pods: Pods) -> None:
+def test_a_leaving_worker_hands_its_shards_over_in_time(pods: Pods) -> None:
     # Given a second worker, and all shards on the first
     pods.until_serving("worker-3")
     second = pods.add_worker(WORKERS[1])
 
-    # When the first is stopped as the kubelet stops it
+    # When the first worker is stopped as by the kubelet
     begin = time.monotonic()
     left = pods.machine.stop_worker(pods.workers[0])
     took_s = time.monotonic() - begin
     assert left.returncode == DONE, left.stderr
 
-    # Then the shards are on the second before the hook's time is up, and fire
+    # Then the shards are on the second worker before the end of the hook's time, and fire
     assert took_s < LEAVE_S
     assert {shard["host"] for shard in pods.until_serving()} == {"worker-4"}
     pods.workers[0].kill()

@@ -1,4 +1,4 @@
-"""Hold every object that the overlays build against the schema of its kind, in which no unknown field passes."""
+"""Validate every object of the overlays with the strict schema of its kind, which refuses unknown fields."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support import ROOT
 from tests.support.manifests import BUILDS, VARIANTS, Object, build, of_kind
 
 RAY_SCHEMA = ROOT.parent / "shared" / "k8s" / "ray.io_rayclusters.yaml"  # KubeRay 1.7's
-# The oldest Kubernetes that restarts containers of the sidecar kind, and a late one.
+# The oldest Kubernetes with sidecar containers, and a late one.
 VERSIONS = ["1.29", "1.36"]
 
 STRINGS = {"type": "object", "additionalProperties": {"type": "string"}}
@@ -23,12 +23,12 @@ QUANTITIES = {"type": "object", "additionalProperties": {"type": ["string", "int
 
 
 def exactly(*required: str, **properties: Any) -> Object:
-    """Describe an object with these fields and no others."""
+    """Return the schema of an object with only these fields."""
     return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
 
 
 def one_of(*values: str) -> Object:
-    """Describe a string with few values."""
+    """Return the schema of a string with few values."""
     return {"type": "string", "enum": list(values)}
 
 
@@ -49,8 +49,8 @@ SPREAD = {
 }
 STORAGE = exactly("size", size=TEXT, storageClass=TEXT)
 
-# Nobody ships the schemas of these operators as a package, so the fields that we use are written down here by hand,
-# from their API references. That a field is missing here says nothing about the operator.
+# No package has the schemas of these operators, so this file lists the used fields by hand,
+# from their API references. The operators have more fields than these.
 BY_HAND: dict[str, Object] = {
     "postgresql.cnpg.io/v1 Cluster": exactly(
         "instances",
@@ -123,7 +123,7 @@ def test_every_object_of_kubernetes_fits_its_schema(path: str, version: str) -> 
 
 @cache
 def assert_fits(written: str, version: str) -> None:
-    """Validate an object; many are the same in several builds."""
+    """Validate an object. The result is cached, because several builds contain the same objects."""
     kubernetes_validate.validate(json.loads(written), version, strict=True)
 
 
@@ -142,12 +142,12 @@ def test_every_other_object_has_the_fields_that_its_operator_reads(overlay: str)
 
 
 def test_an_unknown_field_is_refused_by_each_schema() -> None:
-    # Given objects of all three sorts, with a slip of the pen in each
+    # Given objects of all three kinds, each with a typing mistake
     (policy, *_) = of_kind(build("overlays/prod"), "NetworkPolicy")
     (cluster,) = of_kind(build("overlays/prod/blue"), "RayCluster")
     (postgres,) = of_kind(build("overlays/prod"), "Cluster")
 
-    # Then each is refused
+    # Then each object is refused
     with pytest.raises(kubernetes_validate.ValidationError, match="podSelecter"):
         kubernetes_validate.validate(policy | {"spec": {"podSelecter": {}}}, VERSIONS[0], strict=True)
     with pytest.raises(jsonschema.ValidationError, match="autoscalerOption"):
@@ -158,7 +158,7 @@ def test_an_unknown_field_is_refused_by_each_schema() -> None:
 
 @cache
 def of_ray() -> Any:
-    """Make a validator of KubeRay's RayCluster, which refuses what the API server would silently drop."""
+    """Make a validator of KubeRay's RayCluster that refuses the fields that the API server would silently drop."""
     if not RAY_SCHEMA.exists():
         pytest.skip(f"no {RAY_SCHEMA.name} beside the checkout: KubeRay's schema is not ours to ship")
     versions = yaml.load(RAY_SCHEMA.read_text(), yaml.CSafeLoader)["spec"]["versions"]
@@ -168,7 +168,7 @@ def of_ray() -> Any:
 
 
 def _closed(schema: Any) -> Any:
-    """Turn a structural schema into a JSON schema in which unknown fields are an error."""
+    """Convert a structural schema into a JSON schema that refuses unknown fields."""
     if isinstance(schema, list):
         return [_closed(part) for part in schema]
     if not isinstance(schema, dict):

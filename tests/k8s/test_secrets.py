@@ -1,4 +1,4 @@
-"""Prove where secrets and tokens go: to the containers that need them, and that an overlay names all that it takes."""
+"""Test that only the containers in need have secrets and tokens, and that an overlay names all its secrets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ each_overlay = pytest.mark.parametrize("overlay", VARIANTS)
 
 
 @each_overlay
-def test_nobody_has_a_token_for_the_api_server_but_an_autoscaler_that_was_chosen(overlay: str) -> None:
+def test_only_a_chosen_autoscaler_has_a_token_for_the_api_server(overlay: str) -> None:
     (account,) = of_kind(whole(overlay), "ServiceAccount")
     assert account["automountServiceAccountToken"] is False
     having = set()
@@ -32,7 +32,7 @@ def test_no_container_sees_the_processes_of_another(overlay: str) -> None:
     assert [pod.where for pod in pods(whole(overlay)) if pod.spec.get("shareProcessNamespace")] == []
 
 
-def test_the_autoscaler_shares_no_writable_place_with_others_but_rays_logs() -> None:
+def test_the_autoscaler_shares_only_ray_s_logs_as_a_writable_folder() -> None:
     for pod in pods(whole(CHOSEN)):
         if pod.labels.get("ray.io/node-type") == "head":
             shared = {
@@ -45,7 +45,7 @@ def test_the_autoscaler_shares_no_writable_place_with_others_but_rays_logs() -> 
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_autoscaling_is_chosen_and_not_given(overlay: str) -> None:
+def test_autoscaling_is_optional(overlay: str) -> None:
     for cluster in of_kind(whole(overlay), "RayCluster"):
         assert not {"enableInTreeAutoscaling", "autoscalerOptions"} & cluster["spec"].keys()
         (workers,) = cluster["spec"]["workerGroupSpecs"]
@@ -54,33 +54,33 @@ def test_autoscaling_is_chosen_and_not_given(overlay: str) -> None:
 
 
 @pytest.mark.parametrize("overlay", AUTOSCALED)
-def test_applied_again_a_ray_cluster_keeps_the_workers_that_its_autoscaler_has_started(overlay: str) -> None:
+def test_the_overlay_sets_no_number_that_the_autoscaler_decides(overlay: str) -> None:
     for cluster in of_kind(whole(overlay), "RayCluster"):
         assert cluster["spec"]["enableInTreeAutoscaling"] is True
         for group in cluster["spec"]["workerGroupSpecs"]:
             assert "replicas" not in group or group["minReplicas"] == group["maxReplicas"], group["groupName"]
         assert "replicas" not in cluster["spec"]["workerGroupSpecs"][0]
-        # KubeRay binds its role to the account that is named here: it makes one of its own where there is none.
+        # KubeRay binds its role to this account, and would make its own account without a name.
         assert "serviceAccountName" not in cluster["spec"]["headGroupSpec"]["template"]["spec"]
 
 
 @each_overlay
-def test_the_secrets_that_pods_need_are_those_that_the_overlay_names(overlay: str) -> None:
+def test_the_overlay_names_exactly_the_secrets_of_its_pods(overlay: str) -> None:
     lines = (place_of(overlay) / "secrets").read_text().splitlines()
     named = {tuple(line.split()) for line in lines if not line.startswith("#")}
-    # CloudNativePG makes its own, named after its cluster.
+    # CloudNativePG makes its own secrets, named after its cluster.
     made = {
-        (f"{cluster['metadata']['name']}-{what}", key)
+        (f"{cluster['metadata']['name']}-{part}", key)
         for cluster in of_kind(whole(overlay), "Cluster")
-        for what, key in (("app", "uri"), ("ca", "ca.crt"))
+        for part, key in (("app", "uri"), ("ca", "ca.crt"))
     }
     asked = set()
     for found in whole(overlay):
         asked |= set(_secrets_in(found))
         if found["kind"] == "RayCluster":
-            asked.add((found["spec"]["authOptions"]["secretName"], "auth_token"))  # the key that KubeRay reads
+            asked.add((found["spec"]["authOptions"]["secretName"], "auth_token"))  # KubeRay reads this key
     if not made:
-        asked.discard(("shardclock-postgres-ca", "ca.crt"))  # read only where PGSSLROOTCERT says so
+        asked.discard(("shardclock-postgres-ca", "ca.crt"))  # libpq reads this file only with PGSSLROOTCERT
     assert asked == named | made
 
 

@@ -1,17 +1,18 @@
-"""Prove what `k8s/upgrade.sh` does and refuses, with a `kubectl` that records what it is asked."""
+"""Test the steps and the refusals of `k8s/upgrade.sh`, with a `kubectl` that records its calls."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+import yaml  # type: ignore[import-untyped]
 
 from shardclock_server.cli.output import print_json
 from tests.support.kubectl import Place, secrets_of
 from tests.support.manifests import COLOURS, OVERLAYS
 
 BAD_INPUT, NOT_THERE, WRONG_SCHEMA = 2, 3, 4
-# A Ray cluster with pods for workers, as `kubectl kustomize` prints it, and one whose workers run an app.
+# A Ray cluster with pods for workers, as `kubectl kustomize` prints it, and a cluster with workers that run an app.
 WITH_WORKERS = "spec:\n      image: shardclock:new\n    image: shardclock:new\n  - groupName: workers"
 WITH_APP = (
     "spec:\n   - name: SHARDCLOCK_APP\n      image: shardclock-app:new\n    image: shardclock:new\n"
@@ -21,7 +22,7 @@ WITH_APP = (
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
-    """Make a fake Kubernetes with every secret, and no Ray cluster."""
+    """Make a fake Kubernetes with every secret and without a Ray cluster."""
     return Place.made_in(tmp_path)
 
 
@@ -30,11 +31,12 @@ def test_the_first_installation_needs_no_switch(place: Place) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1].startswith("upgrade: done: shardclock-blue serves")
     assert place.asked() == [
-        "create namespace shardclock",
+        "create namespace shardclock --save-config",
         "--namespace shardclock delete job shardclock-migrate --ignore-not-found --wait",
         "apply --kustomize overlays/prod",
         "--namespace shardclock wait job/shardclock-migrate --for=condition=complete --timeout=20s",
         "--namespace shardclock rollout status deployment/shardclock-metrics --timeout=20s",
+        "--namespace shardclock wait pod --selector=ray.io/cluster=shardclock-blue --for=delete --timeout=20s",
         "apply --kustomize overlays/prod/blue",
     ]
 
@@ -49,7 +51,7 @@ def test_an_upgrade_switches_when_the_new_one_is_warm_and_then_takes_the_old_one
     assert place.asked()[-5:] == [
         f"apply --kustomize overlays/prod/{new}",
         f"--namespace shardclock exec deployment/shardclock-metrics -- shardclock switch shardclock-{new} --wait 120",
-        # The policies of its pods stay until the last of these has ended its calls.
+        # The network policies stay until the last pod is gone, because it may make calls until then.
         f"--namespace shardclock delete raycluster shardclock-{old} --ignore-not-found --wait --timeout=20s",
         f"--namespace shardclock wait pod --selector=ray.io/cluster=shardclock-{old} --for=delete --timeout=20s",
         f"delete --kustomize overlays/prod/{old} --ignore-not-found --wait --timeout=20s",
@@ -57,18 +59,18 @@ def test_an_upgrade_switches_when_the_new_one_is_warm_and_then_takes_the_old_one
     assert place.state["clusters"] == [f"shardclock-{new}"]
 
 
-def test_an_upgrade_that_was_stopped_goes_on_where_it_was(place: Place) -> None:
+def test_an_interrupted_upgrade_continues(place: Place) -> None:
     place.becomes(clusters=["shardclock-blue", "shardclock-green"], leader="shardclock-green")
     assert place.upgrade("prod", "green").returncode == 0
     assert place.state["clusters"] == ["shardclock-green"]
 
-    # Given one that was stopped between the old Ray cluster and its policies
+    # Given an upgrade that was stopped between the old Ray cluster and its policies
     place.becomes(policies=["blue"])
     assert place.upgrade("prod", "green").returncode == 0
     assert place.state["policies"] == []
 
 
-def test_pods_that_do_not_go_are_told_and_what_they_may_reach_stays(place: Place) -> None:
+def test_pods_that_do_not_end_are_reported_and_keep_their_policies(place: Place) -> None:
     place.becomes(
         clusters=["shardclock-blue", "shardclock-green"], leader="shardclock-green", policies=["blue"], pods="stay"
     )
@@ -84,7 +86,66 @@ def test_pods_that_do_not_go_are_told_and_what_they_may_reach_stays(place: Place
     assert place.state["policies"] == []
 
 
-def test_gateways_that_do_not_come_up_end_it_before_ray_is_touched(place: Place) -> None:
+def test_a_colour_starts_only_after_the_end_of_earlier_pods_of_its_name(place: Place) -> None:
+    # Given a green cluster that was just deleted, so that its head still ends
+    place.becomes(clusters=["shardclock-blue"], leader="shardclock-blue", pods="stay")
+    done = place.upgrade("prod", "green")
+    assert done.returncode == NOT_THERE
+    assert "pods of an earlier shardclock-green are not gone within 20 s" in done.stderr
+    assert place.state["clusters"] == ["shardclock-blue"]
+
+    place.becomes(pods="go")
+    assert place.upgrade("prod", "green").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("head", "reason"),
+    [
+        ("head-1/true/2026-11-30T00:00:00Z", "not within 1 s"),
+        ("head-1/false/", "not within 1 s"),
+        (" ", "not within 1 s"),
+        ("head-1/true/2026-11-30T00:00:00Z\nhead-2/true/", "another head runs in shardclock-green"),
+    ],
+    ids=["ends", "is not ready", "is gone", "is another one"],
+)
+def test_the_old_cluster_stays_if_the_head_of_the_new_one_does_not(place: Place, head: str, reason: str) -> None:
+    place.becomes(clusters=["shardclock-blue"], leader="shardclock-blue", head_after=head)
+    done = place.upgrade("prod", "green", WAIT_S="1")
+    assert done.returncode == NOT_THERE
+    assert reason in done.stderr
+    assert "nothing was taken down" in done.stderr
+    assert place.state["clusters"] == ["shardclock-blue", "shardclock-green"]
+
+    place.becomes(head="head-2/true/", head_after="")
+    assert place.upgrade("prod", "green").returncode == 0
+    assert place.state["clusters"] == ["shardclock-green"]
+
+
+def test_a_repeated_apply_keeps_the_number_of_pods_of_the_autoscaler(place: Place) -> None:
+    groups = "  workerGroupSpecs:\n  - groupName: shards\n    maxReplicas: 12\n    minReplicas: 3"
+    autoscaled = f"spec:\n  enableInTreeAutoscaling: true\n{groups}"
+    green = {"clusters": ["shardclock-green"], "leader": "shardclock-green", "image": "", "replicas": "7"}
+    place.becomes(**green, manifests=autoscaled)
+    assert place.upgrade("prod", "green").returncode == 0
+    applied = yaml.safe_load(place.state["applied"])
+    assert applied["spec"]["workerGroupSpecs"] == [
+        {"groupName": "shards", "replicas": 7, "maxReplicas": 12, "minReplicas": 3}
+    ]
+
+    # Without an autoscaler the number of the manifests counts
+    place.becomes(manifests=f"spec:\n{groups}", applied="")
+    assert place.upgrade("prod", "green").returncode == 0
+    assert place.state["applied"] == ""
+
+
+def test_a_failed_poll_prints_its_error_once(place: Place) -> None:
+    place.becomes(exec="fails")
+    done = place.upgrade("prod", "blue", WAIT_S="1")
+    assert done.returncode == NOT_THERE
+    assert (done.stdout + done.stderr).count("unable to upgrade connection") == 1
+
+
+def test_gateways_that_do_not_start_end_the_upgrade_before_ray_changes(place: Place) -> None:
     place.becomes(gateway="crashes")
     done = place.upgrade("prod", "green")
     assert done.returncode == NOT_THERE
@@ -95,7 +156,7 @@ def test_gateways_that_do_not_come_up_end_it_before_ray_is_touched(place: Place)
     assert place.upgrade("prod", "green").returncode == 0
 
 
-def test_a_colour_that_serves_another_image_is_left_alone_and_the_other_one_named(place: Place) -> None:
+def test_a_serving_colour_with_another_image_is_unchanged_and_the_message_names_the_other_colour(place: Place) -> None:
     place.becomes(clusters=["shardclock-blue"], leader="shardclock-blue", image="shardclock:old", namespace={})
     done = place.upgrade("prod", "blue")
     assert done.returncode == BAD_INPUT
@@ -106,7 +167,7 @@ def test_a_colour_that_serves_another_image_is_left_alone_and_the_other_one_name
     assert place.asked() == []
 
 
-def test_a_stand_by_of_another_image_is_to_be_deleted_first(place: Place) -> None:
+def test_a_stand_by_with_another_image_must_be_deleted_first(place: Place) -> None:
     both = ["shardclock-blue", "shardclock-green"]
     place.becomes(clusters=both, leader="shardclock-green", image="shardclock:old", namespace={})
     done = place.upgrade("prod", "blue")
@@ -115,19 +176,19 @@ def test_a_stand_by_of_another_image_is_to_be_deleted_first(place: Place) -> Non
     assert place.asked() == []
 
 
-def test_nothing_is_taken_down_while_the_new_one_is_cold(place: Place) -> None:
-    # Given a new cluster whose shards never come up
+def test_nothing_is_removed_before_the_new_cluster_is_warm(place: Place) -> None:
+    # Given a new cluster with shards that never start
     place.becomes(clusters=["shardclock-blue"], leader="shardclock-blue", cold=["shardclock-green"])
     done = place.upgrade("prod", "green", WAIT_S="1")
     assert done.returncode == NOT_THERE
     assert "not within 1 s" in done.stderr
     assert "nothing was taken down" in done.stderr
-    # Then the old one leads on
+    # Then the old cluster still leads
     assert place.state["leader"] == "shardclock-blue"
     assert not [line for line in place.asked() if "switch" in line or line.startswith("delete")]
 
 
-def test_with_an_app_the_new_ones_workers_are_waited_for_too(place: Place) -> None:
+def test_with_an_app_the_upgrade_also_waits_for_the_new_workers(place: Place) -> None:
     place.becomes(clusters=["shardclock-blue"], leader="shardclock-blue", manifests=WITH_APP, workers=1)
     done = place.upgrade("prod", "green", WAIT_S="1")
     assert done.returncode == NOT_THERE
@@ -142,7 +203,7 @@ def test_with_an_app_the_new_ones_workers_are_waited_for_too(place: Place) -> No
     assert place.state["clusters"] == ["shardclock-green"]
 
 
-def test_without_an_app_workers_are_waited_for_if_an_endpoint_wants_them(place: Place) -> None:
+def test_without_an_app_the_upgrade_waits_for_workers_if_there_is_an_endpoint(place: Place) -> None:
     place.becomes(clusters=["shardclock-blue"], leader="shardclock-blue", manifests=WITH_WORKERS)
     assert place.upgrade("prod", "green", WAIT_S="1").returncode == NOT_THERE
 
@@ -151,12 +212,12 @@ def test_without_an_app_workers_are_waited_for_if_an_endpoint_wants_them(place: 
     assert place.state["clusters"] == ["shardclock-green"]
 
 
-def test_the_workers_of_an_app_are_waited_for_before_its_handlers_are_declared(place: Place) -> None:
+def test_the_upgrade_waits_for_the_workers_of_an_app_before_its_handlers_are_declared(place: Place) -> None:
     place.becomes(manifests=WITH_APP, wanted=0)
     assert place.upgrade("prod", "green", WAIT_S="1").returncode == NOT_THERE
 
 
-def test_workers_that_are_wanted_and_have_no_pod_are_told_of(place: Place) -> None:
+def test_wanted_workers_without_a_pod_are_reported(place: Place) -> None:
     told = place.upgrade("prod", "blue").stdout.splitlines()[-2]
     assert told.startswith(
         "upgrade: deliveries wait: 2 workers are wanted for handlers or endpoints, and there is no pod"
@@ -171,10 +232,8 @@ def test_workers_that_are_wanted_and_have_no_pod_are_told_of(place: Place) -> No
     [({"shardclock-blue": "serve"}, "blue"), ({"shardclock-blue": "serve", "shardclock-green": "wait"}, "green")],
     ids=["none comes up", "none gets slots"],
 )
-def test_the_old_one_is_not_taken_down_before_the_new_ones_engines_serve(
-    place: Place, engines: dict[str, str], leads: str
-) -> None:
-    # Given a process that was deployed: without engines all its instances stand still
+def test_the_old_cluster_stays_until_the_new_engines_serve(place: Place, engines: dict[str, str], leads: str) -> None:
+    # Given a deployed process: without engines its instances stand still
     blue = {"clusters": ["shardclock-blue"], "leader": "shardclock-blue", "engines_wanted": 2}
     place.becomes(**blue, engines=engines)
     done = place.upgrade("prod", "green", WAIT_S="1")
@@ -186,7 +245,7 @@ def test_the_old_one_is_not_taken_down_before_the_new_ones_engines_serve(
     assert place.state["clusters"] == ["shardclock-green"]
 
 
-def test_workers_are_not_taken_for_shards(place: Place) -> None:
+def test_workers_do_not_count_as_shards(place: Place) -> None:
     place.becomes(clusters=["shardclock-blue"], leader="shardclock-blue", cold=["shardclock-green"], workers=2)
     assert place.upgrade("prod", "green", WAIT_S="1").returncode == NOT_THERE
     assert place.state["leader"] == "shardclock-blue"
@@ -213,7 +272,7 @@ def test_a_switch_that_fails_leaves_both_as_they_are(place: Place) -> None:
     assert place.state["clusters"] == ["shardclock-blue", "shardclock-green"]
 
 
-def test_a_schema_that_is_not_brought_up_to_date_ends_it_before_ray_is_touched(place: Place) -> None:
+def test_a_failed_migration_ends_the_upgrade_before_ray_changes(place: Place) -> None:
     place.becomes(migration="fails")
     done = place.upgrade("prod", "green")
     assert done.returncode == WRONG_SCHEMA
@@ -222,7 +281,7 @@ def test_a_schema_that_is_not_brought_up_to_date_ends_it_before_ray_is_touched(p
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_a_missing_secret_is_named_before_anything_else_is_made(place: Place, overlay: str) -> None:
+def test_a_missing_secret_is_named_before_other_objects_are_made(place: Place, overlay: str) -> None:
     for line in secrets_of(overlay):
         every = place.state["secrets"]
         place.becomes(secrets=[secret for secret in every if secret != line.split()])
@@ -232,11 +291,11 @@ def test_a_missing_secret_is_named_before_anything_else_is_made(place: Place, ov
         assert done.stderr.startswith(f"upgrade: the secret {name} with the key {key} is missing in namespace")
         assert len(done.stderr.splitlines()) == 1
         namespace = {"dev": "shardclock-dev", "prod": "shardclock"}[overlay]
-        assert place.asked() == [f"create namespace {namespace}"]
+        assert place.asked() == [f"create namespace {namespace} --save-config"]
         place.becomes(secrets=every)
 
 
-def test_a_namespace_that_is_there_keeps_what_others_gave_it(place: Place) -> None:
+def test_an_existing_namespace_keeps_its_labels(place: Place) -> None:
     labels = {"pod-security.kubernetes.io/enforce": "restricted", "team": "payments"}
     place.becomes(namespace=labels)
     assert place.upgrade("prod", "blue").returncode == 0
@@ -244,12 +303,12 @@ def test_a_namespace_that_is_there_keeps_what_others_gave_it(place: Place) -> No
 
 
 @pytest.mark.parametrize("kind", ["namespace", "secret", "raycluster"])
-def test_a_question_that_fails_is_not_taken_for_a_no(place: Place, kind: str) -> None:
-    # Given a server that is away when it is asked, and an old cluster that leads
+def test_a_failed_query_does_not_count_as_a_missing_object(place: Place, kind: str) -> None:
+    # Given an API server that does not answer, and an old cluster that leads
     place.becomes(clusters=["shardclock-blue"], leader="shardclock-blue", namespace={}, broken=kind)
     done = place.upgrade("prod", "green")
 
-    # Then nothing is made because something seemed to be missing, and nobody is told that all is done
+    # Then nothing is made for an object that only seemed to be missing, and success is not reported
     assert done.returncode == NOT_THERE
     assert "Unable to connect to the server" in done.stderr
     assert done.stderr.splitlines()[-1].startswith(f"upgrade: whether there is a {kind} ")
@@ -269,7 +328,7 @@ def test_a_question_that_fails_is_not_taken_for_a_no(place: Place, kind: str) ->
         (["prod", ""], "there is no colour ''"),
     ],
 )
-def test_what_it_does_not_know_it_refuses_in_one_line(place: Place, arguments: list[str], words: str) -> None:
+def test_unknown_arguments_are_refused_in_one_line(place: Place, arguments: list[str], words: str) -> None:
     done = place.upgrade(*arguments)
     assert (done.returncode, done.stdout) == (BAD_INPUT, "")
     assert len(done.stderr.splitlines()) == 1
@@ -277,7 +336,7 @@ def test_what_it_does_not_know_it_refuses_in_one_line(place: Place, arguments: l
     assert place.asked() == []
 
 
-def test_a_machine_without_kubectl_is_told_so(place: Place) -> None:
+def test_without_kubectl_the_script_says_so(place: Place) -> None:
     (place.path / "bin" / "kubectl").unlink()
     for name in ("bash", "dirname", "env", "sed"):
         (place.path / "bin" / name).symlink_to(f"/usr/bin/{name}")
@@ -288,8 +347,8 @@ def test_a_machine_without_kubectl_is_told_so(place: Place) -> None:
     )
 
 
-def test_it_reads_what_status_prints(capsys: pytest.CaptureFixture[str]) -> None:
-    # The script looks for these with grep: a key, a colon, perhaps a space.
+def test_the_script_s_patterns_match_the_output_of_status(capsys: pytest.CaptureFixture[str]) -> None:
+    # The script searches for these with grep: a key, a colon, perhaps a space.
     print_json({"shards_wanted": 2, "shards": [{"cluster_id": "shardclock-blue", "shard": 0}]})
     printed = capsys.readouterr().out
     for field in ('"shards_wanted": 2', '"cluster_id": "shardclock-blue"', '"shard": 0'):

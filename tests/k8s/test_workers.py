@@ -1,4 +1,4 @@
-"""Run an app on the pods of the manifests: who lives where, and what becomes of a call whose node is drained."""
+"""Run an app on the pods of the manifests: the pods of each process, and the calls of a drained node."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def waits(timer: shardclock.Timer) -> None:
 
 @pytest.fixture(scope="module")
 def pods(postgres: Callable[[int], Server]) -> Iterator[Pods]:
-    """Give a cluster with an app, whose shards serve; it has no pod for workers yet."""
+    """Start a cluster with an app and serving shards, without a pod for workers."""
     dsn = postgres(18).clone()
     try:
         with closing(Machine(dsn, overlay=WITH_APP[0])) as machine:
@@ -65,13 +65,13 @@ def workers(pods: Pods) -> Counter[str]:
 
 
 def until_workers(pods: Pods, **on: int) -> None:
-    """Wait until so many workers serve on each host, named with `_` for `-`."""
+    """Wait until each host has its number of serving workers; a host's name has `_` for `-`."""
     wanted = Counter({host.replace("_", "-"): count for host, count in on.items()})
     until(lambda: workers(pods) == wanted, f"workers to be {dict(wanted)}", within_s=COME_UP_S)
 
 
 def delivered(pods: Pods, name: str) -> dict[str, Any] | None:
-    """Return what the log says of a timer's delivery, once it has ended."""
+    """Return the log's record of a timer's ended delivery."""
     text = "select detail::text from shardclock.command_log where name = $1 and intent = 'DELIVERED'"
     rows = asyncio.run(query(pods.machine.dsn, text, name))
     return dict(json.loads(rows[0][0])) if rows else None
@@ -84,21 +84,21 @@ def call(pods: Pods, target: str, name: str, after: str = "PT0S") -> dict[str, A
     return found
 
 
-def test_workers_wait_for_a_pod_of_theirs_and_shards_stay_away_from_it(pods: Pods) -> None:
-    # Given a cluster that fires, and no pod with the app
+def test_workers_wait_for_their_own_pod_and_no_shard_uses_it(pods: Pods) -> None:
+    # Given a firing cluster without a pod for the app
     pods.assert_fires("without")
     assert pods.run("status", "--json")["workers"] == []
 
-    # When such a pod comes up
+    # When the pod starts
     pods.workers.append(pods.add_worker(FOR_WORKERS[0], "workers"))
 
-    # Then workers and handlers live there, and shards where they were
+    # Then workers and handlers run on this pod, and shards stay on their pods
     until_workers(pods, worker_5=2)
     assert call(pods, "where", "first")["result"] == FIRST
     assert {shard["host"] for shard in pods.until_serving()} == {"worker-3"}
 
 
-def test_a_call_whose_node_is_drained_ends_there_and_nobody_else_makes_it(pods: Pods) -> None:
+def test_a_call_on_a_drained_node_ends_there_and_is_not_repeated(pods: Pods) -> None:
     # Given workers on two pods, and a call under way
     pods.workers.append(pods.add_worker(FOR_WORKERS[1], "workers"))
     until_workers(pods, worker_5=1, worker_6=1)
@@ -111,15 +111,15 @@ def test_a_call_whose_node_is_drained_ends_there_and_nobody_else_makes_it(pods: 
     (node,) = (it for it in pods.workers if name_of(it.address) == here)
 
     with ThreadPoolExecutor(1) as thread:
-        # When its pod is stopped as the kubelet stops it
+        # When the call's pod is stopped as by the kubelet
         leaving = thread.submit(pods.machine.stop_worker, node, "workers")
 
-        # Then workers elsewhere have all slots, and the call goes on
+        # Then other workers have all slots, and the call continues
         until(lambda: workers(pods) == {there: 2}, "workers to have moved", within_s=LEAVE_S / 2)
         assert call(pods, "where", "meanwhile", "PT1S")["result"] == there
         assert not leaving.done()
 
-        # And when it has ended, the pod may go at once
+        # And after the end of the call the pod may end at once
         (pods.machine.place / "wait").unlink()
         left = leaving.result(LEAVE_S)
     assert left.returncode == DONE, left.stderr

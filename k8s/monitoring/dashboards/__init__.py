@@ -1,10 +1,10 @@
 """The dashboards as Python, from which Grafana's JSON beside it is made: `make dashboards`.
 
-spec        what a dashboard is made of
-overview, shards, jobs, database   what each of them shows
+spec        the parts of a dashboard
+overview, shards, jobs, database   the content of each dashboard
 deliveries  the rows of `shards` about deliveries
 api         the row of `overview` about the HTTP API
-quantiles   how long the slowest took, as a query
+quantiles   quantiles of durations, as queries
 grafana     a dashboard as Grafana's JSON
 """
 

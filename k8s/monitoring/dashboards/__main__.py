@@ -10,7 +10,7 @@ HERE = Path(__file__).parent
 
 
 def main() -> None:
-    """Write the files, and say where they are."""
+    """Write the files, and print their paths."""
     for dashboard in DASHBOARDS:
         file = HERE / f"{dashboard.name}.json"
         file.write_text(to_json(dashboard), encoding="utf-8")

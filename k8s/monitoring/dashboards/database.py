@@ -1,4 +1,4 @@
-"""What do the tables hold and cost, and what holds Postgres up?"""
+"""The dashboard of the database: the content and cost of the tables, and the transactions that hold Postgres back."""
 
 from k8s.monitoring.dashboards.spec import Dashboard, Query, Row, Stat, TimeSeries
 
@@ -43,7 +43,7 @@ HEADLINE = Row(
         ),
         Stat(
             "Readings missing",
-            "Readings of the tables that failed by themselves in the last round: what they measure is absent.",
+            "Failed readings of the tables in the last round: their figures are absent.",
             unit="none",
             color="green",
             color_from={1: "red"},
@@ -70,7 +70,7 @@ TABLES = Row(
         ),
         TimeSeries(
             "Dead rows",
-            "Rows that were fired or changed and wait for vacuum. Whoever reads the table walks over them.",
+            "Rows that were fired or changed and wait for vacuum. Each scan of the table reads them.",
             unit="short",
             queries=[Query('max by (table) (shardclock_table_dead_rows{job="$job"})', "{{table}}")],
             runbooks=["ShardclockBloat", "ShardclockOldSnapshot"],
@@ -136,7 +136,7 @@ WRITING = Row(
 )
 
 HOLDUPS = Row(
-    title="What holds it up",
+    title="Transactions and readings",
     panels=[
         TimeSeries(
             "Oldest log writer",
@@ -161,7 +161,7 @@ HOLDUPS = Row(
         ),
         TimeSeries(
             "Reading the tables",
-            "How long each look of the exporter took.",
+            "How long each reading of the exporter took.",
             unit="s",
             queries=[Query('max(shardclock_store_read_seconds{job="$job"})', "read")],
         ),
@@ -174,8 +174,8 @@ LIMITS = Row(
         TimeSeries(
             "Connections",
             (
-                "Of clients, and how many they may make: at the limit nobody new gets in, an old shard's successor"
-                " neither."
+                "Of clients, and their limit: at the limit no new connection is possible, also not for an old shard's"
+                " successor."
             ),
             unit="short",
             queries=[
@@ -187,8 +187,8 @@ LIMITS = Row(
         TimeSeries(
             "Write-ahead log on disk",
             (
-                "What is kept, and the most that checkpoints let stand. More is kept for an archive or a replica that"
-                " doesn't take it."
+                "The size of the log, and the most that checkpoints leave. More is kept for an archive or a replica"
+                " that doesn't take it."
             ),
             unit="bytes",
             queries=[
@@ -210,7 +210,7 @@ LIMITS = Row(
             runbooks=["ShardclockReplicaBehind"],
         ),
         TimeSeries(
-            "Slots that nobody reads",
+            "Slots without a reader",
             "Replication slots of replicas or readers that are gone. The log is kept for them all the same.",
             unit="short",
             queries=[Query('max(shardclock_replication_slots_inactive{job="$job"})', "slots")],
@@ -231,7 +231,7 @@ CONSUMERS = Row(
         ),
         TimeSeries(
             "Records to be done",
-            "What each group has yet to do; beyond 10,000 an estimate.",
+            "Each group's unread records; beyond 10,000 an estimate.",
             unit="short",
             queries=[Query('max by (group) (shardclock_consumer_lag_records{job="$job"})', "{{group}}")],
         ),
@@ -248,7 +248,7 @@ CONSUMERS = Row(
         ),
         TimeSeries(
             "Records set aside",
-            "What groups have given up, and somebody has yet to see to: shardclock consumers aside.",
+            "Records that groups have given up, for an operator: shardclock consumers aside.",
             unit="short",
             queries=[Query('max by (group) (shardclock_consumer_records_aside{job="$job"})', "{{group}}")],
         ),
@@ -257,6 +257,6 @@ CONSUMERS = Row(
 
 DATABASE = Dashboard(
     name="database",
-    description="What the tables hold and cost, and who keeps them from being cleared.",
+    description="The tables' sizes and costs, and the transactions that keep dead rows in them.",
     rows=[HEADLINE, TABLES, WRITING, HOLDUPS, LIMITS, CONSUMERS],
 )

@@ -1,4 +1,4 @@
-"""Are deliveries called, do they end, and what waits? These are rows of the dashboard of the shards."""
+"""The rows about deliveries on the dashboard of the shards: calls, ends, waiting deliveries."""
 
 from k8s.monitoring.dashboards.quantiles import quantile
 from k8s.monitoring.dashboards.spec import Query, Row, TimeSeries
@@ -29,21 +29,25 @@ ATTEMPTS = Row(
             queries=[Query(quantile(0.99, ATTEMPT, by="le, kind"), "{{kind}}")],
         ),
         TimeSeries(
-            "In hand",
-            "Deliveries that workers have in hand, waiting or being called; and endpoints that are only probed.",
+            "Leased",
+            "Deliveries that workers have leased, waiting or being called; and endpoints that get only probes.",
             unit="short",
             queries=[
-                Query('sum(shardclock_deliveries_in_hand{job="$job"})', "in hand"),
+                Query('sum(shardclock_deliveries_leased{job="$job"})', "leased"),
                 Query('sum(shardclock_endpoint_breakers_open{job="$job"})', "endpoints that fail"),
             ],
             runbooks=["ShardclockEndpointFails"],
         ),
         TimeSeries(
             "Claimed and lost",
-            "Deliveries that workers took, and those that another worker took while one had them in hand.",
+            "Deliveries that workers claimed, and deliveries that another worker claimed during a call.",
             unit="cps",
             queries=[
                 Query('sum(rate(shardclock_deliveries_claimed_total{job="$job"}[$__rate_interval]))', "claimed"),
+                Query(
+                    'sum(rate(shardclock_deliveries_handed_over_total{job="$job"}[$__rate_interval]))',
+                    "of these, handed over",
+                ),
                 Query('sum(rate(shardclock_deliveries_lost_total{job="$job"}[$__rate_interval]))', "lost"),
                 Query(
                     'sum by (loop) (rate(shardclock_worker_turn_failures_total{job="$job"}[$__rate_interval]))',
@@ -80,8 +84,8 @@ BACKLOG = Row(
         TimeSeries(
             "Dead letters",
             (
-                "Deliveries that were given up and are kept, by target. 10,000 means 10,000 or more. Somebody has to"
-                " see to them: shardclock dead-letters."
+                "Deliveries that were given up and are kept, by target. 10,000 means 10,000 or more. Redrive or"
+                " discard them: shardclock dead-letters."
             ),
             unit="short",
             queries=[Query('max by (target_name) (shardclock_dead_letters{job="$job"})', "{{target_name}}")],
@@ -148,7 +152,7 @@ CALLS = Row(
         ),
         TimeSeries(
             "Workers taken over",
-            "Workers whose deliveries were taken over, by why; the calls that they had under way are made again.",
+            "Lost workers, by reason; their deliveries were taken over, and their running calls are made again.",
             unit="none",
             style="bars",
             queries=[

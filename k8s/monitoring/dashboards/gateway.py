@@ -1,11 +1,11 @@
-"""The rows about gateways: what is asked of the HTTP API, what fails, how long it takes, and how full they are."""
+"""The rows about gateways: requests to the HTTP API, failures, durations, and used limits."""
 
 from k8s.monitoring.dashboards.quantiles import quantile
 from k8s.monitoring.dashboards.spec import Query, Row, Stat, TimeSeries
 
 TOOK = 'shardclock_request_seconds_bucket{job="$job"}[$__rate_interval]'
 LOOP_LAG = 'shardclock_gateway_loop_lag_seconds_bucket{job="$job"}[$__rate_interval]'
-# Each begins with what is there from the first request on, so that nothing wrong is shown as zero, not as no data.
+# Each query begins with a series that exists from the first request on, so that no failures show as zero.
 FAILED = (
     'sum by (operation) (rate(shardclock_requests_total{job="$job", status=~"5xx|503"}[$__rate_interval]))'
     ' or sum by (operation) (rate(shardclock_requests_total{job="$job"}[$__rate_interval])) * 0'
@@ -58,7 +58,7 @@ REQUESTS = Row(
         ),
         TimeSeries(
             "Duration, by operation",
-            "99 % of the requests were answered within this time; those that wait for an end are left out.",
+            "99 % of the requests were answered within this time, without requests that wait for an end.",
             unit="s",
             log=True,
             from_zero=False,
@@ -72,7 +72,7 @@ WORK = Row(
     panels=[
         TimeSeries(
             "Duration",
-            "Half and 99 % of all requests were answered within this time; those that wait for an end are left out.",
+            "Half and 99 % of all requests were answered within this time, without requests that wait for an end.",
             unit="s",
             log=True,
             from_zero=False,
@@ -81,7 +81,7 @@ WORK = Row(
         ),
         TimeSeries(
             "Creates written together",
-            "Timers that one transaction writes, of those that are created one by one: more come together under load.",
+            "Timers that one transaction writes for single creates: more come together under load.",
             unit="short",
             queries=[
                 Query(
@@ -142,8 +142,8 @@ PLACES = Row(
             runbooks=["ShardclockGatewayNearlyFull"],
         ),
         TimeSeries(
-            "Ends told late",
-            "For how long a gateway has not read the log to its end for those that wait there.",
+            "Delay of waiting clients",
+            "For how long a gateway has not read the log to its end for its waiting clients.",
             unit="s",
             width=5,
             queries=[Query('max by (instance) (shardclock_waiters_behind_seconds{job="$job"})', "{{instance}}")],

@@ -13,7 +13,7 @@ LEGEND = {"displayMode": "list", "placement": "bottom", "showLegend": True}
 
 
 def to_json(dashboard: Dashboard) -> str:
-    """Write a dashboard as Grafana imports it."""
+    """Write a dashboard in Grafana's format."""
     return json.dumps(_dashboard(dashboard), indent=2, ensure_ascii=False) + "\n"
 
 
@@ -60,14 +60,14 @@ def _links() -> list[dict[str, Any]]:
         "includeVars": False,
         "keepTime": False,
         "tags": [],
-        "tooltip": "What each metric and alert means",
+        "tooltip": "The meaning of each metric and alert",
         "asDropdown": False,
     }
     return [others, runbooks]
 
 
 def _variables() -> list[dict[str, Any]]:
-    """Make the fields above the panels: which Prometheus, which installation, where its docs are served."""
+    """Make the fields above the panels: the Prometheus, the installation, the address of its docs."""
     single: dict[str, Any] = {"multi": False, "includeAll": False, "current": {}, "options": []}
     datasource = {"name": "datasource", "label": "Prometheus", "type": "datasource", "query": "prometheus"}
     jobs = "label_values(shardclock_build_info, job)"
@@ -192,7 +192,7 @@ def _heatmap(panel: Heatmap) -> dict[str, Any]:
         },
     }
     options = {
-        "calculate": False,  # Prometheus has counted already
+        "calculate": False,  # Prometheus has already counted
         "yAxis": {"unit": panel.edge_unit, "axisPlacement": "left", "reverse": False},
         "rowsFrame": {"layout": "auto"},
         "cellGap": 1,
@@ -227,7 +227,7 @@ def _bar_chart(panel: BarChart) -> dict[str, Any]:
         "legend": LEGEND,
         "tooltip": {"mode": "multi", "sort": "none"},
     }
-    # Each query gives a table of its own, with a column for the time: joined, that is one table of label and values.
+    # Each query returns a table with a column for the time; joined, they are one table of labels and values.
     times = ["Time", *(f"Time {number}" for number, _ in enumerate(panel.queries, 1))]
     names = {f"Value #{_ref(number)}": query.legend for number, query in enumerate(panel.queries)}
     transformations = [

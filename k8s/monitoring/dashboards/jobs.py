@@ -1,4 +1,4 @@
-"""Do jobs start in time, how do their runs end, and which has not succeeded for long?"""
+"""The dashboard of jobs: their starts, the ends of their runs, and overdue successes."""
 
 from k8s.monitoring.dashboards.spec import Dashboard, Query, Row, Stat, TimeSeries
 
@@ -7,14 +7,14 @@ HEADLINE = Row(
     panels=[
         Stat(
             "Jobs",
-            "All jobs of the app, also those that are disabled.",
+            "All jobs of the app, also disabled ones.",
             unit="none",
             sparkline=False,
             queries=[Query('sum(max by (state) (shardclock_jobs{job="$job", state!="withdrawn"}))')],
         ),
         Stat(
             "Running now",
-            "Jobs whose run has begun and not ended.",
+            "Jobs with a run that has begun and not ended.",
             unit="none",
             queries=[
                 Query('sum(max by (state) (shardclock_jobs{job="$job", state=~"starting|running|terminating"}))'),
@@ -24,7 +24,7 @@ HEADLINE = Row(
             "Last tick",
             (
                 "How long ago a shard and a worker, which start jobs, have both given a sign of life. It grows while"
-                " what starts jobs is dead, whether or not a start is due."
+                " all shards or all workers are dead, whether or not a start is due."
             ),
             unit="s",
             color="green",
@@ -43,7 +43,7 @@ HEADLINE = Row(
         ),
         Stat(
             "Longest wait of a start",
-            "How long the start of some job has been due whose function is not called yet.",
+            "The age of the oldest due start, over all jobs, without a call of its function.",
             unit="s",
             color="green",
             color_from={10: "orange", 300: "red"},
@@ -66,7 +66,7 @@ STARTS = Row(
     title="Starts",
     panels=[
         TimeSeries(
-            "What jobs do",
+            "Jobs by state",
             "How many jobs are in each state, the disabled and withdrawn ones among them.",
             unit="short",
             style="stacked",
@@ -75,8 +75,8 @@ STARTS = Row(
         TimeSeries(
             "Starts that wait",
             (
-                "How long a start has been due whose function is not called yet, by job: nobody fires or begins it,"
-                " places are short, or its process does not come up."
+                "The age of a job's oldest due start without a call of its function: no shard fires it, no worker"
+                " begins it, places are short, or its process does not come up."
             ),
             unit="s",
             queries=[Query('max by (job_name) (shardclock_job_waiting_seconds{job="$job"})', "{{job_name}}")],
@@ -123,7 +123,7 @@ RUNS = Row(
         ),
         TimeSeries(
             "Failures in a row",
-            "Runs that failed or crashed one after another, by job; 0 is a job whose last run succeeded.",
+            "Runs that failed or crashed one after another, by job; 0 if the last run succeeded.",
             unit="short",
             queries=[
                 Query('max by (job_name) (shardclock_job_consecutive_failures{job="$job"})', "{{job_name}}"),

@@ -1,4 +1,4 @@
-"""Are timers on time, is anything overdue, which shards are there, and what is coming?"""
+"""The overview: timers on time, overdue timers, shards, and the forecast."""
 
 from k8s.monitoring.dashboards.gateway import GATEWAY
 from k8s.monitoring.dashboards.quantiles import FIRE_LAG, quantile
@@ -57,7 +57,7 @@ HEADLINE = Row(
         ),
         Stat(
             "Coming peak",
-            "The busiest ten seconds of the next 15 minutes, as a share of what the living shards can fire.",
+            "The busiest ten seconds of the next 15 minutes, as a share of the living shards' capacity.",
             unit="percentunit",
             color="green",
             color_from={0.8: "orange", 1: "red"},
@@ -106,13 +106,13 @@ LAG = Row(
 )
 
 DUE = Row(
-    title="What is due",
+    title="Due timers",
     panels=[
         TimeSeries(
             "Overdue by age",
             (
                 "Timers that are due and not yet fired, by how late they are. More than a second is more than a"
-                " hiccup; more than ten is what an outage left."
+                " hiccup; more than ten is left by an outage."
             ),
             unit="short",
             style="stacked",
@@ -137,7 +137,7 @@ DUE = Row(
         ),
         TimeSeries(
             "Pending and paused",
-            "Timers that wait to fire, and those among them that somebody has paused.",
+            "Timers that wait to fire, and the paused ones among them.",
             unit="short",
             queries=[
                 Query('max(shardclock_pending_timers{job="$job"})', "pending"),
@@ -184,12 +184,12 @@ OUTAGE = Row(
 )
 
 COMING = Row(
-    title="What is coming, and who is there for it",
+    title="Upcoming timers, and the capacity for them",
     height=9,
     panels=[
         BarChart(
             "Timers due in each coming minute",
-            "From the due dates in the table. Beside them, what the living shards can fire in a minute.",
+            "From the due dates in the table. Beside them, the living shards' capacity for a minute.",
             unit="short",
             label="minute",
             value_label="timers in a minute",
@@ -208,7 +208,7 @@ COMING = Row(
         ),
         TimeSeries(
             "Coming peak against capacity",
-            "Timers a second in the busiest ten seconds of the next 15 minutes, and what the living shards can fire.",
+            "Timers a second in the busiest ten seconds of the next 15 minutes, and the living shards' capacity.",
             unit="cps",
             width=6,
             queries=[
@@ -261,6 +261,6 @@ BUDGET = Row(
 
 OVERVIEW = Dashboard(
     name="overview",
-    description="Are timers on time, is anything overdue, who is there, and what is coming.",
+    description="Punctuality, overdue timers, living parts, and upcoming timers.",
     rows=[HEADLINE, LAG, DUE, OUTAGE, COMING, BUDGET, *GATEWAY],
 )

@@ -1,4 +1,4 @@
-"""Do processes go on? These are rows of the dashboard of the shards."""
+"""The rows about processes on the dashboard of the shards."""
 
 from k8s.monitoring.dashboards.quantiles import quantile
 from k8s.monitoring.dashboards.spec import Query, Row, TimeSeries
@@ -10,7 +10,7 @@ INSTANCES = Row(
     panels=[
         TimeSeries(
             "Instances begun and ended",
-            "Instances of processes that began in a second, and those that ended, by how.",
+            "Instances of processes that began in a second, and ended ones by outcome.",
             unit="cps",
             queries=[
                 Query('sum(rate(shardclock_instances_begun_total{job="$job"}[$__rate_interval]))', "begun"),
@@ -41,8 +41,8 @@ INSTANCES = Row(
             runbooks=["ShardclockNothingAdvances", "ShardclockSignalsWait"],
         ),
         TimeSeries(
-            "What waits",
-            "Signals that no engine has taken yet; tokens that have stopped until somebody resolves their incident.",
+            "Signals and incidents",
+            "Signals that no engine has taken yet; tokens that have stopped with an open incident.",
             unit="short",
             queries=[
                 Query('max(shardclock_instance_signals_waiting{job="$job"})', "signals"),
@@ -65,7 +65,7 @@ SIGNALS = Row(
         ),
         TimeSeries(
             "Signals",
-            "Signals to instances: taken, stale because nobody waited any more, or given up as dead letters.",
+            "Signals to instances: taken, stale because no token waited any more, or given up as dead letters.",
             unit="cps",
             queries=[
                 Query(
@@ -91,7 +91,7 @@ SIGNALS = Row(
         ),
         TimeSeries(
             "Engines taken over",
-            "Engines whose instances were taken over, by why; until then these stand still.",
+            "Lost engines, by reason; their instances stand still until other engines take them over.",
             unit="none",
             style="bars",
             queries=[

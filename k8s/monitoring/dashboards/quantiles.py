@@ -1,12 +1,12 @@
-"""How long the slowest of many took: quantiles of a histogram, as PromQL."""
+"""Quantiles of a histogram, as PromQL."""
 
-# Without the timers that were overdue already when they were asked for: the objective is about the others.
+# The quantiles leave out timers that were overdue at their request, because the objective is about all other timers.
 FIRE_LAG = 'shardclock_fire_lag_seconds_bucket{job="$job", asked="ahead"}[$__rate_interval]'
 
 
 def quantile(share: float, buckets: str, *, by: str = "le") -> str:
-    """Ask below which value this share of a histogram's measurements lies.
+    """Write a query for the value below which this share of a histogram's measurements is.
 
-    shape:   `buckets` is a range vector; `by` names `le` and the labels that are told apart
+    shape:   `buckets` is a range vector; `by` names `le` and the labels of separate series
     """
     return f"histogram_quantile({share}, sum by ({by}) (rate({buckets})))"

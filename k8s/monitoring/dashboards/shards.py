@@ -1,4 +1,4 @@
-"""Which shard does what, and what fails?"""
+"""The dashboard of the shards: the work and the failures of each."""
 
 from k8s.monitoring.dashboards.deliveries import DELIVERIES
 from k8s.monitoring.dashboards.processes import PROCESSES
@@ -21,7 +21,7 @@ HEADLINE = Row(
         ),
         Stat(
             "Slots assigned",
-            "Of 840. What has no shard fires about 3 s late, by another's sweep.",
+            "Of 840. Timers of a slot without a shard fire about 3 s late, by another's sweep.",
             unit="none",
             color="red",
             color_from={840: "green"},
@@ -52,7 +52,7 @@ HEADLINE = Row(
         ),
         Stat(
             "Version",
-            "What runs, by the exporters' word; two during an upgrade.",
+            "The running version, by the exporters' word; two during an upgrade.",
             unit="none",
             sparkline=False,
             shows="name",
@@ -73,19 +73,19 @@ OWNERSHIP = Row(
             ),
             unit="none",
             style="stacked",
-            width=12,
+            width=9,
             queries=[Query('sum by (shard) (shardclock_slots_owned{job="$job"})', "shard {{shard}}")],
             runbooks=["ShardclockSlotsUnassigned"],
         ),
         TimeSeries(
             "Takeovers",
             (
-                "Shards whose timers were taken over, by why: the actor died, was silent, could not be reached, never"
-                " started; or silent for a moment, and only suspended."
+                "Lost shards, by reason; their timers were taken over: the actor died, was silent, could not be"
+                " reached, never started; or silent for a moment, and only suspended."
             ),
             unit="none",
             style="bars",
-            width=6,
+            width=5,
             queries=[
                 Query(
                     (
@@ -105,11 +105,19 @@ OWNERSHIP = Row(
             "Seconds until taken over",
             "From a shard's last sign of life until its timers are free for others; over the last 15 minutes.",
             unit="s",
-            width=6,
+            width=5,
             queries=[
                 Query(quantile(0.5, TAKEOVER), "p50"),
                 Query(quantile(0.99, TAKEOVER), "p99"),
             ],
+        ),
+        TimeSeries(
+            "Ray away",
+            "For how long local keepers have led in place of Ray's: seconds at each start, and after a loss of Ray.",
+            unit="s",
+            width=5,
+            queries=[Query('max(shardclock_ray_away_seconds{job="$job"})', "away")],
+            runbooks=["ShardclockRayAway"],
         ),
     ],
 )
@@ -244,6 +252,6 @@ FAILURES = Row(
 
 SHARDS = Dashboard(
     name="shards",
-    description="Which shard does what: ownership, takeovers, claims, deliveries, clocks, failures.",
+    description="The work of each shard: ownership, takeovers, claims, deliveries, clocks, failures.",
     rows=[HEADLINE, OWNERSHIP, WORK, EXCEPTIONS, *DELIVERIES, *PROCESSES, FAILURES],
 )

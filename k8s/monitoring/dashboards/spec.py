@@ -1,14 +1,14 @@
-"""What a dashboard is made of: rows of panels, and the queries of each panel.
+"""The parts of a dashboard: rows of panels, and the queries of each panel.
 
 Queries are PromQL as Grafana takes it, with its variables `$job` and `$__rate_interval`; units and colours have
-Grafana's names. Places follow from the order: panels of a row share its width equally, unless they name their own.
+Grafana's names. The order gives the places: panels of a row divide its width equally, unless they have their own.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import ClassVar, Literal
 
-COLUMNS = 24  # of Grafana's grid
+COLUMNS = 24  # the width of Grafana's grid
 
 Color = Literal["blue", "green", "orange", "purple", "red", "text", "yellow"]
 Unit = Literal["Bps", "bytes", "cps", "none", "percentunit", "s", "short"]
@@ -16,7 +16,7 @@ Unit = Literal["Bps", "bytes", "cps", "none", "percentunit", "s", "short"]
 
 @dataclass(frozen=True)
 class Query:
-    """What a panel asks of Prometheus; `{{label}}` in the legend is a series' label."""
+    """A query of a panel to Prometheus; `{{label}}` in the legend is a series' label."""
 
     expr: str
     legend: str = ""
@@ -26,9 +26,9 @@ class Query:
 
 @dataclass(frozen=True)
 class Panel:
-    """What all panels have; `runbooks` are those of the alerts that the panel shows."""
+    """The common fields of panels; `runbooks` are of the alerts that the panel shows."""
 
-    instant: ClassVar[bool] = False  # asked about this instant, not about a span of time
+    instant: ClassVar[bool] = False  # a query of this instant, not of a span of time
 
     title: str
     description: str
@@ -36,7 +36,7 @@ class Panel:
     unit: Unit
     queries: Sequence[Query]
     runbooks: Sequence[str] = ()
-    width: int | None = None  # of COLUMNS
+    width: int | None = None  # a number of COLUMNS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,7 @@ class Stat(Panel):
     """The last value of each query, large."""
 
     color: Color = "text"
-    color_from: Mapping[float, Color] = field(default_factory=dict)  # values from which another colour holds, rising
+    color_from: Mapping[float, Color] = field(default_factory=dict)  # thresholds of colours, ascending
     names: Mapping[int, tuple[str, Color]] = field(default_factory=dict)  # values that are shown as a word
     decimals: int | None = None
     sparkline: bool = True
@@ -62,7 +62,7 @@ class TimeSeries(Panel):
 
 @dataclass(frozen=True, kw_only=True)
 class Heatmap(Panel):
-    """A histogram over time; its one query gives cumulated buckets by their label `le`."""
+    """A histogram over time; its only query returns cumulative buckets by their label `le`."""
 
     edge_unit: Unit
 
@@ -88,7 +88,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a panel stands in Grafana's grid."""
+    """The position of a panel in Grafana's grid."""
 
     x: int
     y: int
@@ -98,7 +98,7 @@ class Place:
 
 @dataclass(frozen=True, kw_only=True)
 class Dashboard:
-    """Rows, from the top."""
+    """A dashboard: rows from the top."""
 
     name: str
     description: str
@@ -106,7 +106,7 @@ class Dashboard:
 
     @property
     def title(self) -> str:
-        """Say how Grafana lists it."""
+        """Return its title in Grafana's list."""
         return f"Shardclock: {self.name}"
 
     @property

@@ -1,0 +1,21 @@
+{{/* Builds the Deployment of local keepers, and their way to the internet, which webhooks and handlers need. */}}
+{{- define "shardclock.local" -}}
+{{- $root := .root -}}{{- $build := .build -}}{{- $values := .root.Values -}}
+{{- include "kustomize.read" (dict "root" $root "build" $build "path" "files/keepers.yaml") -}}
+{{- include "kustomize.read" (dict "root" $root "build" $build "path" "manifests/components/workers/network.yaml") -}}
+{{- $labels := dict "app.kubernetes.io/name" "shardclock" "app.kubernetes.io/component" "keepers" -}}
+{{- range $build.objects -}}
+{{- if eq .kind "Deployment" -}}
+{{- include "shardclock.pod" (dict "root" $root "template" .spec.template "part" $values.keepers) -}}
+{{- $_ := set .spec "replicas" $values.keepers.replicas -}}
+{{- $main := first .spec.template.spec.containers -}}
+{{- with $values.workers.app.image -}}
+{{- $_ := set $main "image" . -}}
+{{- $_ := set $main "env" (append $main.env (dict "name" "SHARDCLOCK_APP" "value" $values.workers.app.modules)) -}}
+{{- end -}}
+{{- else if eq .kind "NetworkPolicy" -}}
+{{- $_ := set .metadata "name" "shardclock-keepers" -}}
+{{- $_ := set .spec.podSelector "matchLabels" $labels -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,1 @@
+../../shardclock/templates/_objects.tpl

@@ -1,0 +1,87 @@
+{{/* Builds one colour of the Ray clusters from the manifests, and gives it its values. */}}
+{{- define "shardclock.ray" -}}
+{{- $root := .root -}}{{- $build := .build -}}{{- $values := .root.Values -}}
+{{- $paths := list "base/cluster" -}}
+{{- if $values.workers.enabled -}}{{- $paths = append $paths "components/workers" -}}{{- end -}}
+{{- if $values.redis.enabled -}}{{- $paths = append $paths "components/gcs-fault-tolerance" -}}{{- end -}}
+{{- if $values.autoscaling.enabled -}}{{- $paths = append $paths "components/autoscaling" -}}{{- end -}}
+{{- range $paths -}}
+{{- include "kustomize.add" (dict "root" $root "build" $build "path" (printf "manifests/%s" .)) -}}
+{{- end -}}
+{{- $objects := list -}}
+{{- range $object := $build.objects -}}
+{{- if eq .kind "RayCluster" -}}
+{{- include "shardclock.groups" (dict "root" $root "spec" .spec) -}}
+{{- else -}}
+{{- if eq .kind "PodDisruptionBudget" -}}
+{{- $group := get $values (trimPrefix "shardclock-" .metadata.name) -}}
+{{- $_ := set .spec "minAvailable" $group.minAvailable -}}
+{{- end -}}
+{{- $object = regexReplaceAll "(?m)ray.io/cluster: shardclock$" (toYaml .) (printf "ray.io/cluster: shardclock-%s" $values.colour) | fromYaml -}}
+{{- end -}}
+{{- $_ := set $object.metadata "name" (printf "%s-%s" $object.metadata.name $values.colour) -}}
+{{- $objects = append $objects $object -}}
+{{- end -}}
+{{- $_ := set $build "objects" $objects -}}
+{{- end -}}
+
+{{/* Gives the groups of a RayCluster their values: sizes, images, and those of each part. */}}
+{{- define "shardclock.groups" -}}
+{{- $root := .root -}}{{- $values := .root.Values -}}{{- $spec := .spec -}}
+{{- $_ := set $spec.authOptions "secretName" $values.ray.authSecret -}}
+{{- $name := printf "shardclock-%s" $values.colour -}}
+{{- $live := lookup "ray.io/v1" "RayCluster" $root.Release.Namespace $name -}}
+{{- /* A new RayCluster would adopt the ending pods of a deleted one: its workers would join a head that ends soon. */ -}}
+{{- range ternary list (lookup "v1" "Pod" $root.Release.Namespace "").items (not (empty $live)) -}}
+{{- if eq (get (default dict .metadata.labels) "ray.io/cluster") $name -}}
+{{- fail (printf "pods of an earlier %s still end: wait until `kubectl get pods -l ray.io/cluster=%s` shows none" $name $name) -}}
+{{- end -}}
+{{- end -}}
+{{- $head := $spec.headGroupSpec.template -}}
+{{- $boot := first $head.spec.initContainers -}}
+{{- include "shardclock.pod" (dict "root" $root "template" $head "part" $values.head) -}}
+{{- $_ := set $boot "resources" (mergeOverwrite $boot.resources $values.boot.resources) -}}
+{{- range $group := $spec.workerGroupSpecs -}}
+{{- $part := get $values .groupName -}}
+{{- include "shardclock.pod" (dict "root" $root "template" .template "part" $part) -}}
+{{- $size := dict "replicas" $part.replicas "minReplicas" (default $part.replicas $part.minReplicas) "maxReplicas" (default $part.replicas $part.maxReplicas) -}}
+{{- if and $values.autoscaling.enabled (eq .groupName "shards") -}}
+{{- /* Ray's autoscaler has chosen the number; without it Kubernetes would set the number to 0. */ -}}
+{{- $_ := unset $size "replicas" -}}
+{{- range (default dict $live.spec).workerGroupSpecs -}}
+{{- if eq .groupName "shards" -}}{{- $_ := set $size "replicas" .replicas -}}{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- $_ := mergeOverwrite . $size -}}
+{{- if $part.zoneSpread -}}
+{{- $zones := deepCopy (first .template.spec.topologySpreadConstraints) -}}
+{{- $_ := set $zones "topologyKey" "topology.kubernetes.io/zone" -}}
+{{- $_ := set .template.spec "topologySpreadConstraints" (append .template.spec.topologySpreadConstraints $zones) -}}
+{{- end -}}
+{{- with $values.workers.app.image -}}
+{{- if eq $group.groupName "workers" -}}
+{{- range concat $group.template.spec.initContainers $group.template.spec.containers -}}{{- $_ := set . "image" $values.workers.app.image -}}{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- with $values.workers.app.image -}}
+{{- $_ := set $boot "image" . -}}
+{{- $_ := set $boot "env" (append $boot.env (dict "name" "SHARDCLOCK_APP" "value" $values.workers.app.modules)) -}}
+{{- end -}}
+{{- /* KubeRay replaces no running pod: a living cluster would keep its old image. */ -}}
+{{- if $live.spec -}}
+{{- $runs := include "shardclock.images" $live.spec -}}{{- $wanted := include "shardclock.images" $spec -}}
+{{- if ne $runs $wanted -}}
+{{- fail (printf "%s runs with the image %s, and no pod of it would change to %s: install the other colour with this image" $name $runs $wanted) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Lists the images of a RayCluster, each once. */}}
+{{- define "shardclock.images" -}}
+{{- $images := list -}}
+{{- range append .workerGroupSpecs .headGroupSpec -}}
+{{- range concat (default list .template.spec.initContainers) .template.spec.containers -}}{{- $images = append $images .image -}}{{- end -}}
+{{- end -}}
+{{- $images | uniq | sortAlpha | join " " -}}
+{{- end -}}

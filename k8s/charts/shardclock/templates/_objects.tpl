@@ -1,0 +1,60 @@
+{{/* The values of both charts that every object has: the image, the secrets, and the namespace. */}}
+
+{{- define "shardclock.image" -}}
+{{- $image := .Values.image -}}
+{{- if $image.digest -}}
+{{- printf "%s@%s" $image.repository $image.digest -}}
+{{- else -}}
+{{- printf "%s:%s" $image.repository (default .Chart.AppVersion $image.tag) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Changes a pod's template in place: images and secrets, and the values of its part, for its first container. */}}
+{{- define "shardclock.pod" -}}
+{{- $values := .root.Values -}}{{- $spec := .template.spec -}}{{- $metadata := .template.metadata -}}
+{{- $image := include "shardclock.image" .root -}}
+{{- $secrets := dict "shardclock-postgres-app" $values.postgres.secret.name "shardclock-ray-auth" (default dict $values.ray).authSecret -}}
+{{- range concat (default list $spec.initContainers) $spec.containers -}}
+{{- if eq .image "shardclock" -}}
+{{- $_ := set . "image" $image -}}
+{{- $_ := set . "imagePullPolicy" $values.image.pullPolicy -}}
+{{- end -}}
+{{- range .env -}}
+{{- $reference := (default dict .valueFrom).secretKeyRef -}}
+{{- if $reference -}}{{- $_ := set $reference "name" (default $reference.name (get $secrets $reference.name)) -}}{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- with $values.image.pullSecrets -}}{{- $_ := set $spec "imagePullSecrets" . -}}{{- end -}}
+{{- range $spec.volumes -}}
+{{- $secret := default dict .secret -}}
+{{- if eq (default "" $secret.secretName) "shardclock-postgres-app" -}}
+{{- $_ := set $secret "secretName" $values.postgres.secret.name -}}
+{{- $_ := set (first $secret.items) "key" $values.postgres.secret.key -}}
+{{- else if eq (default "" $secret.secretName) "shardclock-postgres-ca" -}}
+{{- $_ := set $secret "secretName" $values.postgres.ca.name -}}
+{{- $_ := set (first $secret.items) "key" $values.postgres.ca.key -}}
+{{- end -}}
+{{- end -}}
+{{- with .part -}}
+{{- $main := first $spec.containers -}}
+{{- with .resources -}}{{- $_ := set $main "resources" (mergeOverwrite (deepCopy $main.resources) .) -}}{{- end -}}
+{{- with .env -}}{{- $_ := set $main "env" (concat (default list $main.env) .) -}}{{- end -}}
+{{- with .podLabels -}}{{- $_ := set $metadata "labels" (merge (deepCopy $metadata.labels) .) -}}{{- end -}}
+{{- with .podAnnotations -}}{{- $_ := set $metadata "annotations" (merge (default dict $metadata.annotations) .) -}}{{- end -}}
+{{- range $name := list "nodeSelector" "tolerations" "affinity" "priorityClassName" -}}
+{{- with get $.part $name -}}{{- $_ := set $spec $name . -}}{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Prints the objects; without network policies if these are not wanted. */}}
+{{- define "shardclock.print" -}}
+{{- $root := .root -}}
+{{- range .objects -}}
+{{- if or $root.Values.networkPolicy.enabled (ne .kind "NetworkPolicy") -}}
+{{- $_ := set .metadata "namespace" $root.Release.Namespace }}
+---
+{{ toYaml . }}
+{{- end -}}
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,330 @@
+"""Test that the Helm charts make the same objects as kustomize, and that their values are described and checked."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema  # type: ignore[import-untyped]
+import kubernetes_validate  # type: ignore[import-untyped]
+import pytest
+import yaml  # type: ignore[import-untyped]
+
+from tests.support import ROOT
+from tests.support.charts import (
+    CLUSTER,
+    NAMESPACES,
+    SHARED,
+    cluster_values,
+    render,
+    render_test,
+    shared_values,
+    template,
+)
+from tests.support.manifests import (
+    APP_IMAGE,
+    COLOURS,
+    IMAGE,
+    VARIANTS,
+    Object,
+    Pod,
+    build,
+    of_kind,
+    pod,
+    pods,
+)  # fmt: skip
+from tools.chart_values import read_page
+
+CHARTS = [SHARED, CLUSTER]
+JOB = re.compile(r"^shardclock-migrate-[0-9a-f]{10}$")
+LOCAL = {"mode": "local"}
+PAGE = (ROOT / "docs/operate/kubernetes.md").read_text()
+# Each installation and each upgrade: the chart, and the options, which may go on in the next line.
+INSTALLS = re.findall(r"^\$ helm (?:install|upgrade) \S+ k8s/charts/(\S+)((?:.*\\\n)*.*)$", PAGE, re.MULTILINE)
+each_chart = pytest.mark.parametrize("chart", CHARTS, ids=lambda chart: chart.name)
+
+
+def by_name(objects: list[Object]) -> dict[str, Object]:
+    """Return objects by kind and name, without the parts that only a chart has: a hash and a checksum."""
+    found = {}
+    for each in objects:
+        if each["kind"] == "Job":
+            each["metadata"]["name"] = JOB.sub("shardclock-migrate", each["metadata"]["name"])
+        annotations = each.get("spec", {}).get("template", {}).get("metadata", {}).get("annotations", {})
+        if annotations.pop("checksum/settings", None) and not annotations:
+            del each["spec"]["template"]["metadata"]["annotations"]
+        found[f"{each['kind']} {each['metadata']['name']}"] = each
+    return found
+
+
+# --- one truth --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("overlay", VARIANTS)
+def test_the_shared_objects_equal_kustomize_s(overlay: str) -> None:
+    namespace = NAMESPACES[overlay.partition(" ")[0]]
+    # The namespace exists before a chart is installed: docs/operate/kubernetes.md makes it.
+    wanted = by_name([it for it in build(f"overlays/{overlay}") if it["kind"] != "Namespace"])
+    assert by_name(render(SHARED, shared_values(overlay), namespace)) == wanted
+
+
+@pytest.mark.parametrize("colour", COLOURS)
+@pytest.mark.parametrize("overlay", VARIANTS)
+def test_the_objects_of_a_colour_equal_kustomize_s(overlay: str, colour: str) -> None:
+    namespace = NAMESPACES[overlay.partition(" ")[0]]
+    wanted = by_name(build(f"overlays/{overlay}/{colour}"))
+    assert by_name(render(CLUSTER, cluster_values(overlay, colour), namespace)) == wanted
+
+
+@each_chart
+def test_a_chart_has_the_version_of_the_project(chart: Path) -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    of_chart = yaml.safe_load((chart / "Chart.yaml").read_text())
+    assert (of_chart["version"], of_chart["appVersion"]) == (version, version)
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+
+def schema_of(chart: Path) -> Any:
+    """Read the schema of a chart's values."""
+    return json.loads((chart / "values.schema.json").read_text())
+
+
+def described(schema: Any, of: Any, path: str = "") -> Iterator[tuple[str, bool, bool]]:
+    """List the values of a schema: their paths, whether they have descriptions, and whether they are closed."""
+    for name, each in of.get("properties", {}).items():
+        reference = each.get("$ref", "").rpartition("/")[2]
+        full = schema["definitions"].get(reference, {}) | each
+        is_closed = "properties" not in full or full.get("additionalProperties") is False
+        yield f"{path}.{name}", bool(full.get("description", "").endswith(".")), is_closed
+        yield from described(schema, full, f"{path}.{name}")
+
+
+@each_chart
+def test_each_value_has_a_description_and_an_unknown_one_is_refused(chart: Path) -> None:
+    schema = schema_of(chart)
+    jsonschema.Draft7Validator.check_schema(schema)
+    found = list(described(schema, schema))
+    assert len(found) > 30
+    assert [path for path, has_description, is_closed in found if not (has_description and is_closed)] == []
+    assert schema["additionalProperties"] is False
+
+
+@each_chart
+def test_the_default_values_fit_the_schema(chart: Path) -> None:
+    jsonschema.validate(yaml.safe_load((chart / "values.yaml").read_text()), schema_of(chart))
+
+
+@pytest.mark.parametrize(
+    ("chart", "values", "reason"),
+    [
+        (SHARED, {}, "`identity` is empty"),
+        (SHARED, {"identity": "shop", "gatway": {}}, "gatway"),
+        (SHARED, {"identity": "shop", "settings": {"SHARDCLOCK_DSN": "postgresql://"}}, "SHARDCLOCK_DSN"),
+        (SHARED, {"identity": "shop", "settings": {"PGPASSWORD": "secret"}}, "PGPASSWORD"),
+        (SHARED, {"identity": "shop", "settings": {"LOG": "1"}}, "LOG"),
+        (SHARED, {"identity": "shop", "image": {"digest": "latest"}}, "digest"),
+        (CLUSTER, {"colour": "red"}, "colour"),
+        (CLUSTER, {"shards": {"replicas": 0}}, "replicas"),
+        (CLUSTER, {"workers": {"app": {"image": "shop:1.0.0"}}}, "`workers.app.modules`"),
+        (CLUSTER, {"workers": {"app": {"image": "shop:1.0.0", "modules": "shop"}}}, "`workers.enabled`"),
+    ],
+)
+def test_a_wrong_value_is_refused_by_its_name(chart: Path, values: Object, reason: str) -> None:
+    done = template(chart, values)
+    assert done.returncode != 0
+    assert reason in done.stderr
+
+
+def test_values_reach_the_pods_of_their_part() -> None:
+    image = {"repository": "registry.example.org/shardclock", "digest": f"sha256:{'a' * 64}"}
+    own: Object = {
+        "nodeSelector": {"disk": "ssd"},
+        "podLabels": {"team": "shop"},
+        "env": [{"name": "TZ", "value": "UTC"}],
+        "resources": {"limits": {"memory": "3Gi"}},
+    }
+    secrets = {"secret": {"name": "shop-db", "key": "dsn"}, "ca": {"name": "shop-ca", "key": "tls.crt"}}
+    pull = {"pullSecrets": [{"name": "our-registry"}]}
+    values = {"image": image | pull, "postgres": secrets, "ray": {"authSecret": "shop-ray"}, "shards": own}
+    found = {it.labels["ray.io/group"]: it for it in pods(render(CLUSTER, values))}
+
+    for each in found.values():
+        assert each.spec["imagePullSecrets"] == pull["pullSecrets"]
+        assert {it["image"] for it in each.containers} == {f"{image['repository']}@{image['digest']}"}
+        volumes = {it["name"]: it["secret"] for it in each.spec["volumes"] if "secret" in it}
+        assert volumes["database"]["secretName"] == "shop-db"
+        assert volumes["database"]["items"] == [{"key": "dsn", "path": "uri"}]
+        assert volumes["postgres-ca"]["items"] == [{"key": "tls.crt", "path": "ca.crt"}]
+        assert "shop-ray" in str(each.containers)
+        assert "shardclock-ray-auth" not in str(each.containers)
+    shards, head = found["shards"], found["headgroup"]
+    main = shards.container("ray-worker")
+    assert (shards.spec["nodeSelector"], shards.labels["team"]) == ({"disk": "ssd"}, "shop")
+    assert main["env"][-1] == own["env"][0]
+    assert main["resources"] == {"requests": {"cpu": "2", "memory": "2Gi"}, "limits": {"memory": "3Gi"}}
+    assert "nodeSelector" not in head.spec
+
+
+def test_the_migration_is_another_job_for_another_image_or_setting() -> None:
+    def name(**values: Any) -> str:
+        (job,) = of_kind(render(SHARED, {"identity": "shop", **values}), "Job")
+        assert JOB.match(job["metadata"]["name"])
+        return str(job["metadata"]["name"])
+
+    assert name() == name()
+    names = {name(), name(image={"tag": "9.9.9"}), name(settings={"SHARDCLOCK_HORIZON_S": "3"})}
+    assert len(names) == 3
+
+
+def test_a_changed_setting_restarts_the_deployments() -> None:
+    def checksum(**settings: str) -> set[str]:
+        values = {"identity": "shop", "gateway": {"enabled": True}, "settings": settings}
+        deployments = of_kind(render(SHARED, values), "Deployment")
+        assert len(deployments) == 2
+        return {it["spec"]["template"]["metadata"]["annotations"]["checksum/settings"] for it in deployments}
+
+    before, after = checksum(), checksum(SHARDCLOCK_HORIZON_S="3")
+    assert (len(before), len(after)) == (1, 1)
+    assert before != after
+
+
+def test_the_gateway_may_have_an_ingress_and_an_autoscaler() -> None:
+    clients = [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ingress-nginx"}}}]
+    chosen = {
+        "enabled": True,
+        "clients": clients,
+        "autoscaling": {"enabled": True},
+        "ingress": {"host": "timers.example.org", "tlsSecret": "timers-tls", "className": "nginx"},
+    }
+    objects = render(SHARED, {"identity": "shop", "gateway": chosen})
+    (scaler,), (ingress,) = (of_kind(objects, kind) for kind in ("HorizontalPodAutoscaler", "Ingress"))
+    (policy,) = of_kind(objects, "NetworkPolicy", "shardclock-gateway")
+    (deployment,) = of_kind(objects, "Deployment", "shardclock-gateway")
+    (service,) = of_kind(objects, "Service", "shardclock-gateway")
+    for each in (scaler, ingress, policy):
+        kubernetes_validate.validate(each, "1.29", strict=True)
+
+    assert "replicas" not in deployment["spec"]
+    assert scaler["spec"]["scaleTargetRef"]["name"] == deployment["metadata"]["name"]
+    assert (scaler["spec"]["minReplicas"], scaler["spec"]["maxReplicas"]) == (2, 8)
+    (rule,) = ingress["spec"]["rules"]
+    assert rule["host"] == "timers.example.org"
+    assert ingress["spec"]["tls"] == [{"hosts": ["timers.example.org"], "secretName": "timers-tls"}]
+    (path,) = rule["http"]["paths"]
+    assert path["backend"]["service"]["name"] == service["metadata"]["name"]
+    assert path["backend"]["service"]["port"]["name"] in {it["name"] for it in service["spec"]["ports"]}
+    assert clients[0] in policy["spec"]["ingress"][0]["from"]
+
+
+def test_postgres_may_begin_with_a_recovery_and_keeps_its_other_fields() -> None:
+    recovery = {"recovery": {"source": "before"}}
+    changes = {"instances": 2, "storage": {"size": "500Gi"}, "bootstrap": recovery}
+    values = {"identity": "shop", "postgres": {"mode": "cloudnative-pg", "cluster": changes}}
+    (cluster,) = of_kind(render(SHARED, values), "Cluster")
+    (before,) = of_kind(build("overlays/prod"), "Cluster")
+    assert cluster["spec"] == before["spec"] | changes
+
+
+def test_network_policies_are_optional() -> None:
+    off = {"networkPolicy": {"enabled": False}}
+    assert of_kind(render(SHARED, {"identity": "shop", **off}), "NetworkPolicy") == []
+    assert of_kind(render(CLUSTER, off), "NetworkPolicy") == []
+
+
+# --- the mode local ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def keepers() -> Pod:
+    """Render the pod of local keepers."""
+    return pod(render(CLUSTER, LOCAL), "keepers")
+
+
+def test_local_keepers_need_no_operator_and_fit_the_schemas() -> None:
+    objects = render(CLUSTER, LOCAL)
+    assert sorted(it["kind"] for it in objects) == ["Deployment", "NetworkPolicy", "PodDisruptionBudget"]
+    for version in ("1.29", "1.36"):
+        for each in objects:
+            kubernetes_validate.validate(each, version, strict=True)
+
+
+def test_each_local_pod_is_a_cluster_of_its_own_and_locked_like_the_exporter_s(keepers: Pod) -> None:
+    exporter = pod(build("overlays/dev"), "metrics")
+    (container,) = keepers.containers
+    env = {it["name"]: it.get("value", it.get("valueFrom")) for it in container["env"]}
+    assert container["command"] == ["shardclock", "up", "--local"]
+    assert env["SHARDCLOCK_CLUSTER_ID"] == {"fieldRef": {"fieldPath": "metadata.name"}}
+    assert container["image"] == IMAGE
+    for name in ("serviceAccountName", "automountServiceAccountToken", "enableServiceLinks", "securityContext"):
+        assert keepers.spec[name] == exporter.spec[name], name
+    (other,) = exporter.containers
+    for name in ("envFrom", "securityContext", "ports", "readinessProbe"):
+        assert container[name] == other[name], name
+    assert {it["name"] for it in container["volumeMounts"]} == {it["name"] for it in other["volumeMounts"]}
+    assert keepers.labels["shardclock-postgres-client"] == "true"
+
+
+def test_local_keepers_reach_the_targets_of_workers() -> None:
+    (policy,) = of_kind(render(CLUSTER, LOCAL), "NetworkPolicy")
+    (of_workers,) = of_kind(build("overlays/dev with workers/blue"), "NetworkPolicy", "shardclock-workers-blue")
+    labels = pod(render(CLUSTER, LOCAL), "keepers").labels
+    assert policy["spec"]["egress"] == of_workers["spec"]["egress"]
+    assert policy["spec"]["podSelector"]["matchLabels"].items() <= labels.items()
+
+
+def test_local_keepers_run_the_app() -> None:
+    app = {"image": APP_IMAGE, "modules": "reminders"}
+    (container,) = pod(render(CLUSTER, LOCAL | {"workers": {"app": app}}), "keepers").containers
+    assert container["image"] == APP_IMAGE
+    assert {"name": "SHARDCLOCK_APP", "value": "reminders"} in container["env"]
+
+
+def test_helm_s_test_schedules_a_timer_in_a_locked_pod_that_reaches_postgres() -> None:
+    found = render_test()
+    kubernetes_validate.validate(found, "1.29", strict=True)
+    exporter = pod(build("overlays/dev"), "metrics")
+    (container,), (other,) = found["spec"]["containers"], exporter.containers
+    shell, option, script = container["command"]
+    assert (shell, option) == ("/bin/sh", "-c")
+    assert "shardclock schedule --in PT0S --name $name" in script
+    assert "shardclock show --name $name" in script
+    assert container["securityContext"] == other["securityContext"]
+    assert found["spec"]["securityContext"] == exporter.spec["securityContext"]
+    assert found["metadata"]["labels"]["shardclock-postgres-client"] == "true"
+    # The exporter's Deployment must not adopt the pod.
+    assert found["metadata"]["labels"]["app.kubernetes.io/component"] == "test"
+
+
+# --- the page ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "options"), INSTALLS)
+def test_the_commands_of_the_page_render(name: str, options: str) -> None:
+    values: Object = {"identity": "shop"} if name == SHARED.name else {}
+    for pair in ",".join(re.findall(r"--set (\S+)", options)).split(","):
+        path, _, value = pair.partition("=")
+        place = values
+        *above, last = path.split(".")
+        for part in above:
+            place = place.setdefault(part, {})
+        place[last] = value
+    assert render(SHARED.parent / name, values)
+
+
+def test_the_page_names_existing_values() -> None:
+    paths = {path.removeprefix(".") for chart in CHARTS for path, *_ in described(schema_of(chart), schema_of(chart))}
+    first = {path.partition(".")[0] for path in paths}
+    named = {it for it in re.findall(r"`(\w+(?:\.\w+)+)`", PAGE) if it.partition(".")[0] in first}
+    assert len(named) > 15
+    assert named - paths == set()
+
+
+@each_chart
+def test_the_readme_is_the_output_of_make_docs(chart: Path) -> None:
+    assert (chart / "README.md").read_text() == read_page(chart), "a chart's values have changed: run make docs"
